@@ -1,0 +1,221 @@
+"""What every kernel is measured against: a float64 oracle, its tolerances, and softmax in eager torch.
+
+The eager forms follow the course: `naive` overflows, `safe` needs three scans, `online` carries a state
+(m, s) over column tiles and needs two. `merge` is the operation that makes the last one work.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+LOWEST = torch.finfo(torch.float32).min  # the lowest finite float32: max(x, LOWEST) = x, and unlike -inf
+# it can be subtracted from -inf without giving NaN
+
+
+# --- the oracle -----------------------------------------------------------------------------------
+
+
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """softmax(x)_i = exp(x_i - m) / sum_j exp(x_j - m), m = max_j x_j, in float64.
+
+    Args:
+        x: floating tensor of any shape and dtype.
+        dim: the dimension that sums to 1.
+
+    Returns:
+        float64 tensor of x's shape. A row with NaN or +inf, or of -inf only, is NaN, as in torch.
+
+    Example:
+        >>> softmax(torch.tensor([0.0, 1.0, 2.0]))
+        tensor([0.0900, 0.2447, 0.6652], dtype=torch.float64)
+    """
+    wide = x.double()
+    if wide.numel() == 0:
+        return wide.clone()
+    exp = torch.exp(wide - wide.amax(dim, keepdim=True))
+    return exp / exp.sum(dim, keepdim=True)
+
+
+def logsumexp(x: Tensor, dim: int = -1) -> Tensor:
+    """log sum_j exp(x_j) in float64; -inf for an empty sum, +inf where x has +inf and no NaN.
+
+    Args:
+        x: floating tensor of any shape and dtype.
+        dim: the dimension that is reduced away.
+
+    Returns:
+        float64 tensor of x's shape without `dim`.
+
+    Example:
+        >>> logsumexp(torch.tensor([1000.0, 1000.0]))
+        tensor(1000.6931, dtype=torch.float64)
+    """
+    return torch.logsumexp(x.double(), dim)
+
+
+# --- tolerances -----------------------------------------------------------------------------------
+
+UNIT_ROUNDOFF = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+
+
+def rtol(dtype: torch.dtype, distance: Tensor | float = 0.0) -> Tensor | float:
+    """How far a correct float32 kernel may be from the oracle, relative to the wanted value.
+
+    With u = 2^-24, the kernels round x - m once (u |x - m|), multiply by a rounded log2(e) (2 u |x - m|)
+    and exponentiate: an absolute error d in the exponent is a relative error d in the result, so the
+    bound grows with |x - m|. The exponential itself, the sum and the division add a few u that do not
+    grow; 32 u leaves room for sums of some hundred thousand terms, added tile by tile. A 16-bit output
+    is rounded once more, by half a unit in its last place.
+
+    Args:
+        dtype: the output's dtype: float32, float16 or bfloat16.
+        distance: |x - m|, m being the row's maximum; a float or a tensor of the output's shape.
+
+    Returns:
+        the relative tolerance, of `distance`'s type.
+
+    Example:
+        >>> f"{rtol(torch.float32):.1e} {rtol(torch.float32, 100.0):.1e} {rtol(torch.bfloat16):.1e}"
+        '1.9e-06 2.6e-05 3.9e-03'
+    """
+    u = UNIT_ROUNDOFF[torch.float32]
+    output_rounding = 0.0 if dtype == torch.float32 else UNIT_ROUNDOFF[dtype]
+    return output_rounding + 32 * u + 4 * u * distance
+
+
+def smallest_subnormal(dtype: torch.dtype) -> float:
+    """The spacing of `dtype` around 0: what a result may be off by where a relative error means nothing.
+
+    Example:
+        >>> smallest_subnormal(torch.float16)
+        5.960464477539063e-08
+    """
+    info = torch.finfo(dtype)
+    return info.tiny * info.eps
+
+
+# --- eager forms ----------------------------------------------------------------------------------
+
+
+class State(NamedTuple):
+    """What an online softmax knows of the elements read so far: their maximum and scaled sum.
+
+    m: the maximum; s: sum_j exp(x_j - m). Tensors of one shape, one state for each row.
+    """
+
+    m: Tensor
+    s: Tensor
+
+
+def naive(x: Tensor, dim: int = -1) -> Tensor:
+    """exp(x) / sum exp(x), in x's dtype: overflows as soon as one x exceeds 88.72 in float32.
+
+    Example:
+        >>> naive(torch.tensor([100.0, 200.0, 300.0]))
+        tensor([nan, nan, nan])
+    """
+    exp = torch.exp(x)
+    return exp / exp.sum(dim, keepdim=True)
+
+
+def safe(x: Tensor, dim: int = -1) -> Tensor:
+    """Three scans, in x's dtype: maximum, sum of exp(x - m), write.
+
+    Example:
+        >>> safe(torch.tensor([100.0, 200.0, 300.0]))
+        tensor([0.0000e+00, 3.7835e-44, 1.0000e+00])
+    """
+    m = x.amax(dim, keepdim=True)
+    s = torch.exp(x - m).sum(dim, keepdim=True)
+    return torch.exp(x - m) / s
+
+
+def merge(a: State, b: State) -> State:
+    """The state of two disjoint sets of elements, from the state of each.
+
+    m = max(a.m, b.m); s = a.s exp(a.m - m) + b.s exp(b.m - m). Associative and commutative, with
+    (LOWEST, 0) as its neutral element (Milakov and Gimelshein, "Online normalizer calculation for
+    softmax", 2018, section 3).
+
+    Example:
+        >>> merge(State(torch.tensor(4.0), torch.tensor(1.5)), State(torch.tensor(4.0), torch.tensor(2.0)))
+        State(m=tensor(4.), s=tensor(3.5000))
+    """
+    m = torch.maximum(a.m, b.m)
+    return State(m, a.s * torch.exp(a.m - m) + b.s * torch.exp(b.m - m))
+
+
+def tile_state(tile: Tensor) -> State:
+    """The state of one tile, (..., width) with width >= 1, reduced over its last dimension.
+
+    A tile of -inf only has m = LOWEST and s = 0, so that -inf is never subtracted from itself.
+
+    Example:
+        >>> tile_state(torch.tensor([0.0, 0.0]))
+        State(m=tensor(0.), s=tensor(2.))
+    """
+    m = tile.amax(-1).clamp(min=torch.finfo(tile.dtype).min)
+    return State(m, torch.exp(tile - m.unsqueeze(-1)).sum(-1))
+
+
+def states(x: Tensor, tile: int) -> Iterator[State]:
+    """The running state of x (..., M) after each column tile of width `tile`; the last may be narrower.
+
+    Raises:
+        ValueError: `tile` is less than 1.
+
+    Example:
+        >>> row = torch.tensor([3.0, 1, 4, 1, 5, 9, 2, 6])
+        >>> [(m.item(), round(s.item(), 3)) for m, s in states(row, 3)]
+        [(4.0, 1.418), (9.0, 1.028), (9.0, 1.079)]
+    """
+    if tile < 1:
+        raise ValueError(f"states: expected a tile of at least 1 column, got {tile}")
+    lowest = torch.full(x.shape[:-1], torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device)
+    state = State(lowest, torch.zeros_like(lowest))
+    for columns in x.split(tile, -1):
+        state = merge(state, tile_state(columns))
+        yield state
+
+
+def online(x: Tensor, tile: int) -> Tensor:
+    """Two scans over the last dimension, in x's dtype: one carries (m, s) over the tiles, one writes.
+
+    Args:
+        x: (..., M) with M >= 1.
+        tile: columns a tile; any value from 1 up gives the same result up to rounding.
+
+    Example:
+        >>> online(torch.tensor([1000.0, -1000.0]), tile=1)
+        tensor([1., 0.])
+    """
+    *_, (m, s) = states(x, tile)
+    return torch.exp(x - m.unsqueeze(-1)) / s.unsqueeze(-1)
+
+
+# --- traffic --------------------------------------------------------------------------------------
+
+SCANS = {  # rung: (times each element is read, times it is written)
+    "naive": (2, 1),
+    "three_pass": (3, 2),  # the second pass stores exp(x - m), the third reads it back
+    "three_scan": (3, 1),  # the same with exp computed twice instead of stored
+    "online": (2, 1),
+    "single_read": (1, 1),
+    "cluster": (1, 1),
+}
+
+
+def bytes_moved(rung: str, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+    """Bytes that a rung asks of the memory system for a tensor of this shape, caches ignored.
+
+    Raises:
+        KeyError: `rung` is not in SCANS.
+
+    Example:
+        >>> bytes_moved("online", (1024, 4096), torch.float32) // 2**20  # MiB
+        48
+    """
+    reads, writes = SCANS[rung]
+    return (reads + writes) * torch.Size(shape).numel() * dtype.itemsize

@@ -1,0 +1,124 @@
+"""Kernels in TileLang, one file a rung, and the one way to compile them: `build`."""
+
+import atexit
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+
+def _writable_cache() -> None:
+    """Points tilelang's cache at a temporary folder if its own cannot be written: its import would fail."""
+    folder = Path(os.environ.get("TILELANG_CACHE_DIR") or Path.home() / ".tilelang" / "cache")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        warnings.warn(
+            f"compiled TileLang kernels are not kept on disk: {error}", RuntimeWarning, stacklevel=2
+        )
+        os.environ["TILELANG_CACHE_DIR"] = scratch = tempfile.mkdtemp(prefix="tilelang-")
+        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+
+
+_writable_cache()
+try:
+    import tilelang
+except Exception as error:  # a broken CUDA installation shows up here as OSError, RuntimeError, …
+    raise ImportError(f"tilelang cannot be imported ({type(error).__name__}: {error})") from error
+
+for logger in (
+    "tilelang",
+    "tilelang.cache.kernel_cache",
+):  # they log to stdout, some lines on a cold cache only
+    logging.getLogger(logger).setLevel(logging.ERROR)
+
+from tvm.tirx import PrimFunc  # noqa: E402  tilelang brings its own tvm
+
+ALIGNMENT = 16  # bytes; vector loads assume it, and one misaligned address kills the CUDA context
+
+
+class Kernel:
+    """A compiled TileLang program that looks at its tensors before it launches.
+
+    Called with the program's tensors in order, inputs first; it fills the outputs and returns None. On a
+    CUDA device the launch is asynchronous, on torch's current stream.
+    """
+
+    def __init__(self, program: PrimFunc, device: torch.device) -> None:
+        self.name = str(program.attrs["global_symbol"])
+        self.device = device
+        self.buffers = [program.buffer_map[parameter] for parameter in program.params]
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                self.launch = tilelang.compile(program, target="cuda")
+        else:
+            from camp_softmax.tilelang import cpu
+
+            self.launch = cpu.compile(program)
+
+    def __call__(self, *tensors: Tensor) -> None:
+        if len(tensors) != len(self.buffers):
+            raise TypeError(f"{self.name}: expected {len(self.buffers)} tensors, got {len(tensors)}")
+        sizes: dict[str, int] = {}
+        for tensor, buffer in zip(tensors, self.buffers, strict=True):
+            self._check(tensor, buffer, sizes)
+        if self.device.type == "cuda":
+            with torch.cuda.device(self.device):
+                self.launch(*tensors)
+        else:
+            self.launch(*tensors)
+
+    def _check(self, tensor: Tensor, buffer, sizes: dict[str, int]) -> None:
+        what = f"{self.name}: argument {buffer.name}"
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{what}: expected a tensor, got {type(tensor).__name__}")
+        if str(tensor.dtype) != f"torch.{buffer.dtype}":
+            raise TypeError(f"{what}: expected torch.{buffer.dtype}, got {tensor.dtype}")
+        if tensor.device != self.device:
+            raise ValueError(f"{what}: built for {self.device}, got a tensor on {tensor.device}")
+        names = [str(n) for n in buffer.shape]
+        if tensor.dim() == len(names):  # a dimension that is a name (N) is as large as where it comes first
+            sizes.update({n: size for n, size in zip(names, tensor.shape, strict=True) if n not in sizes})
+        wanted = [n if n.isdigit() else str(sizes.get(n, n)) for n in names]
+        if [str(size) for size in tensor.shape] != wanted:
+            raise ValueError(f"{what}: expected shape ({', '.join(wanted)}), got {tuple(tensor.shape)}")
+        if tensor.numel() == 0:
+            raise ValueError(f"{what}: got an empty tensor {tuple(tensor.shape)}; there is nothing to launch")
+        if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
+            raise ValueError(
+                f"{what}: expected a contiguous tensor that starts at a multiple of {ALIGNMENT} bytes, got "
+                f"strides {tensor.stride()} at offset {tensor.data_ptr() % ALIGNMENT}; pass x.clone("
+                "memory_format=torch.contiguous_format)"
+            )
+
+
+def build(program: PrimFunc, device: torch.device | str) -> Kernel:
+    """Compiles a TileLang program for a device: CUDA as it is, CPU through `camp_softmax.tilelang.cpu`.
+
+    Args:
+        program: a PrimFunc whose arguments are tensors, inputs first, outputs last.
+        device: where its tensors will be, such as x.device.
+
+    Raises:
+        TypeError: the program cannot run on a CPU (see cpu.py). Called with a wrong dtype or number of
+            tensors.
+        ValueError: called with tensors of another shape or device, empty, strided or misaligned: nothing
+            is launched then.
+
+    Example:
+        >>> from camp_softmax.tilelang.online import softmax_kernel
+        >>> kernel = build(softmax_kernel(3, "float32"), "cpu")
+        >>> x = torch.tensor([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]])
+        >>> y = torch.empty_like(x)
+        >>> kernel(x, y)
+        >>> y
+        tensor([[0.0900, 0.2447, 0.6652],
+                [0.3333, 0.3333, 0.3333]])
+    """
+    return Kernel(program, torch.empty(0, device=device).device)

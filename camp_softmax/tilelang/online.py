@@ -1,0 +1,169 @@
+"""Rung 2: online softmax in TileLang, the tutorial's kernel.
+
+From the rung below: the first two of three scans become one, because a running state (m, s) replaces the
+finished maximum. Moves 3 elements per element: read, read again, write. Stops winning where a row fits on
+chip: then one read is enough (rung 3).
+"""
+
+import functools
+from collections.abc import Callable
+
+import tilelang.language as T
+import torch
+from torch import Tensor
+from tvm.tirx import PrimFunc
+
+from camp_softmax.tilelang import Kernel, build
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+LOG2E = 1.4426950408889634  # log2(e): exp(x) = exp2(x * LOG2E), and exp2 is one instruction
+LOWEST = T.min_value("float32")  # the neutral maximum; -inf would turn -inf - (-inf) into NaN
+
+
+# --8<-- [start:load]
+@T.macro
+def load_tile(A, tile, row0, col0):
+    """tile <- A[row0:, col0:]; places outside the N x M matrix hold -inf, which neither max nor sum sees."""
+    N, M = A.shape
+    for i, j in T.Parallel(*tile.shape):
+        if row0 + i < N and col0 + j < M:
+            tile[i, j] = A[row0 + i, col0 + j]
+        else:
+            tile[i, j] = -T.infinity("float32")
+
+
+# --8<-- [end:load]
+
+
+# --8<-- [start:merge]
+@T.macro
+def merge_tile(tile, m, s, cap):
+    """(m, s) <- the state of everything read so far and this tile. Overwrites the tile."""
+    rows, columns = tile.shape
+    tile_max = T.alloc_fragment((rows,), "float32")
+    tile_sum = T.alloc_fragment((rows,), "float32")
+    m_new = T.alloc_fragment((rows,), "float32")
+    T.reduce_max(tile, tile_max, dim=1)
+    for i in T.Parallel(rows):
+        m_new[i] = T.min(T.max(m[i], tile_max[i]), cap)
+    for i, j in T.Parallel(rows, columns):
+        tile[i, j] = T.exp2((tile[i, j] - m_new[i]) * LOG2E)
+    T.reduce_sum(tile, tile_sum, dim=1)
+    for i in T.Parallel(rows):
+        s[i] = s[i] * T.exp2((m[i] - m_new[i]) * LOG2E) + tile_sum[i]
+        m[i] = m_new[i]
+
+
+# --8<-- [end:merge]
+
+
+# --8<-- [start:softmax]
+def softmax_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256) -> PrimFunc:
+    """B = softmax(A) along the rows of an N x M matrix; N is read at launch, M is fixed here."""
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def softmax_online(A: T.Tensor((N, M), dtype), B: T.Tensor((N, M), dtype)):
+        with T.Kernel(T.ceildiv(N, block_n), threads=threads) as pid:
+            tile = T.alloc_fragment((block_n, block_m), "float32")
+            m = T.alloc_fragment((block_n,), "float32")  # the running maximum of each row
+            s = T.alloc_fragment((block_n,), "float32")  # the running sum of exp(x - m)
+            row0 = pid * block_n
+            T.fill(m, LOWEST)
+            T.fill(s, 0)
+            for k in T.Serial(T.ceildiv(M, block_m)):  # each tile needs the state of the one before
+                load_tile(A, tile, row0, k * block_m)
+                merge_tile(tile, m, s, T.infinity("float32"))
+            for k in T.Serial(T.ceildiv(M, block_m)):  # m and s are final only now: read again
+                load_tile(A, tile, row0, k * block_m)
+                for i, j in T.Parallel(block_n, block_m):
+                    if row0 + i < N and k * block_m + j < M:
+                        B[row0 + i, k * block_m + j] = T.exp2((tile[i, j] - m[i]) * LOG2E) / s[i]
+
+    return softmax_online
+
+
+# --8<-- [end:softmax]
+
+
+def logsumexp_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256) -> PrimFunc:
+    """B = logsumexp(A) of each row: the first scan alone.
+
+    The maximum is capped at the largest finite float: x - m is then +inf where x is, never inf - inf, and
+    the sum comes out +inf as it must. Softmax has no cap, since there the same row must come out NaN.
+    """
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def logsumexp_online(A: T.Tensor((N, M), dtype), B: T.Tensor((N,), dtype)):
+        with T.Kernel(T.ceildiv(N, block_n), threads=threads) as pid:
+            tile = T.alloc_fragment((block_n, block_m), "float32")
+            m = T.alloc_fragment((block_n,), "float32")
+            s = T.alloc_fragment((block_n,), "float32")
+            row0 = pid * block_n
+            T.fill(m, LOWEST)
+            T.fill(s, 0)
+            for k in T.Serial(T.ceildiv(M, block_m)):
+                load_tile(A, tile, row0, k * block_m)
+                merge_tile(tile, m, s, T.max_value("float32"))
+            for i in T.Parallel(block_n):
+                if row0 + i < N:
+                    B[row0 + i] = m[i] + T.log(s[i])
+
+    return logsumexp_online
+
+
+def softmax(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
+    """softmax of each row, on the device where the rows are.
+
+    Args:
+        rows: (N, M), N and M at least 1, contiguous and 16-byte aligned; float32, float16 or bfloat16. The
+            state is float32 whatever the dtype.
+        block_n: rows a block.
+        block_m: columns a tile; any width gives the same result up to rounding.
+        threads: threads a block.
+
+    Returns:
+        tensor of the shape and dtype of `rows`.
+
+    Raises:
+        TypeError, ValueError: `rows` is not such a tensor; nothing is launched.
+
+    Example:
+        >>> softmax(torch.tensor([[0.0, 1.0, 2.0]]), block_m=2)
+        tensor([[0.0900, 0.2447, 0.6652]])
+    """
+    return _run(softmax_kernel, rows, rows.shape, block_n, block_m, threads)
+
+
+def logsumexp(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
+    """log sum_j exp(x_j) of each row; arguments and errors as for `softmax`.
+
+    Returns:
+        (N,) tensor of the dtype of `rows`.
+
+    Example:
+        >>> logsumexp(torch.tensor([[0.0, 0.0]]))
+        tensor([0.6931])
+    """
+    return _run(logsumexp_kernel, rows, rows.shape[:1], block_n, block_m, threads)
+
+
+def _run(factory: Callable[..., PrimFunc], rows: Tensor, shape: torch.Size, *blocks: int) -> Tensor:
+    if rows.dtype not in DTYPES:
+        raise TypeError(f"expected float32, float16 or bfloat16 rows, got {rows.dtype}")
+    if rows.dim() != 2:
+        raise ValueError(f"expected rows (N, M), got shape {tuple(rows.shape)}")
+    if rows.dtype == torch.bfloat16 and rows.device.type == "cpu":  # exact, and rounded once: see cpu.py
+        return _run(factory, rows.float(), shape, *blocks).bfloat16()
+    out = torch.empty(shape, dtype=rows.dtype, device=rows.device)
+    dtype = str(rows.dtype).removeprefix("torch.")
+    _kernel(factory, rows.shape[-1], dtype, rows.device, *blocks)(rows, out)
+    return out
+
+
+@functools.cache
+def _kernel(
+    factory: Callable[..., PrimFunc], M: int, dtype: str, device: torch.device, *blocks: int
+) -> Kernel:
+    return build(factory(M, dtype, *blocks), device)

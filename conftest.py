@@ -1,0 +1,315 @@
+"""What pytest-codeblocks leaves out: one run for all the pages that show a block, as a reader's.
+
+`pytest --codeblocks docs README.md` collects as ever. Here each block runs in a child process, with
+`python` on PATH and its own traceback if it fails; `--update-outputs` writes what it printed into
+the pages, and `--stamp docs/verified.json` what it ran on into the ledger.
+"""
+
+import contextlib
+import ctypes
+import difflib
+import functools
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_codeblocks.plugin
+from blocks import SCRIPT, Fence, Ledger, pages, parse, sha256
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parent
+RECORDER = ROOT / "docs" / "hooks" / "record"
+TIMEOUT = 300  # seconds: a block that waits for something must not hang the session
+
+
+@functools.cache
+def fences(page: Path) -> dict[int, Fence]:
+    """The fences of a page by the line they open on."""
+    return {fence.line: fence for fence in parse(page.read_text("utf-8"))}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of a block."""
+
+    output: str
+    errors: str
+    problem: str  # empty if it went well
+    seconds: float
+    files: dict[str, str | None] = field(default_factory=dict)  # with digests, when recording
+    kernels: list[str] = field(default_factory=list)
+
+
+class Block(pytest_codeblocks.plugin.TestBlock):
+    """A block on one page, held to the one run of its text."""
+
+    @functools.cached_property
+    def fence(self) -> Fence:
+        """The fence by our own parser, which keeps the blank lines of an indented one."""
+        fence = fences(self.path).get(self.obj.lineno)
+        if fence is None:
+            pytest.fail(f"{self.where()}: only pytest-codeblocks sees a fence here", pytrace=False)
+        return fence
+
+    def runtest(self) -> None:
+        options, fence = self.config.option, self.fence
+        self.user_properties.append(("block", fence.body))
+        run = execute(fence.info, fence.body, recording=bool(options.stamp))
+        if run.problem:
+            self.fail(f"{run.problem}\n\n{run.output}", run)
+        if fence.expected and not options.update_outputs:
+            sides = lines_of(fence.expected.body), lines_of(run.output)
+            diff = list(difflib.unified_diff(*sides, "expected", "printed", lineterm="", n=9))
+            if diff:
+                self.fail("\n".join(["printed something else:", *diff]), run)
+        if options.stamp or options.update_outputs:
+            self.user_properties.append(("run", asdict(run)))
+
+    def fail(self, problem: str, run: Run) -> None:
+        """Say where the block stands, what is wrong, and what it wrote to stderr."""
+        parts = f"{self.where()}: {problem}", self.fence.body, run.errors
+        pytest.fail("\n\n".join(part.strip() for part in parts if part.strip()), pytrace=False)
+
+    def where(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.obj.lineno}"
+
+    def repr_failure(self, excinfo):
+        return pytest.Item.repr_failure(self, excinfo)
+
+    def reportinfo(self):
+        return self.path, self.obj.lineno - 1, self.where()
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of an output; a fence cannot show whether the last one ended."""
+    return text.removesuffix("\n").split("\n")
+
+
+pytest_codeblocks.plugin.TestBlock = Block  # its collector makes these now
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("code blocks")
+    group.addoption("--stamp", metavar="LEDGER", help="record what ran on this machine's GPU")
+    group.addoption("--update-outputs", action="store_true", help="write the outputs to the pages")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    options = config.option
+    if not (options.stamp or options.update_outputs) or hasattr(config, "workerinput"):
+        return  # nothing to write, or a worker of xdist, whose controller writes
+    if not options.codeblocks:
+        raise pytest.UsageError("--stamp and --update-outputs need --codeblocks")
+    if options.stamp and not cuda_available():
+        raise pytest.UsageError("--stamp records runs on a GPU, and there is no CUDA device here")
+    config.pluginmanager.register(Scribe(options.stamp, options.update_outputs))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("gpu") and not cuda_available():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    """Under `-n`, send all copies of a block to one worker, where `execute` remembers the run.
+
+    xdist_group marks would say the same, but xdist 3.8 loses them under pytest 9.
+    """
+    if config.getvalue("dist") != "load":
+        return None  # another distribution was asked for, under which some blocks may run twice
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByBlock(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            page, _, line = nodeid.partition(".md::line ")
+            fence = fences(ROOT / f"{page}.md").get(int(line)) if line else None
+            return f"{fence.info}\n{fence.body}" if fence else nodeid
+
+    return ByBlock(config, log)
+
+
+@functools.cache
+def cuda_available() -> bool:
+    import torch  # here: most runs need no torch in this process
+
+    return torch.cuda.is_available()
+
+
+@functools.cache
+def execute(info: str, body: str, recording: bool) -> Run:
+    """Run a block in a child process, from the root of the repository."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        records = home / "records"
+        records.mkdir()
+        # A file, so that tracebacks and inspect.getsource have a text to show.
+        script = home / "block.py"
+        script.write_text(body, "utf-8")
+        bash = ["bash", "-euo", "pipefail", "-c", body]
+        # stdout and stderr are files: nothing left in the background can hold up the session.
+        with (home / "stdout").open("wb") as stdout, (home / "stderr").open("wb") as stderr:
+            started = time.monotonic()
+            process = subprocess.Popen(
+                [sys.executable, str(script)] if info == "python" else bash,
+                cwd=ROOT,
+                env=environment(home, records if recording else None),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(TIMEOUT)
+                problem = f"exited with {code}" if code else ""
+            except subprocess.TimeoutExpired:
+                problem = f"was still running after {TIMEOUT} s"
+            finally:  # it leads a group of its own, with whatever it left in the background
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        seconds = round(time.monotonic() - started, 1)
+        output, errors = ((home / name).read_text("utf-8", errors="replace") for name in ("stdout", "stderr"))
+        run = Run(output, errors, problem, seconds)
+        return recorded(run, info, body, records) if recording and not problem else run
+
+
+def environment(home: Path, records: Path | None) -> dict[str, str]:
+    """The same on every machine: this interpreter is `python`, nothing is coloured or random."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    env.pop("FORCE_COLOR", None)
+    # A script and not a link: through a link, an interpreter does not find its environment.
+    python = home / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    path = [str(python.parent), str(Path(sys.executable).parent), env.get("PATH", os.defpath)]
+    imports = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
+    if records:
+        imports.insert(0, str(RECORDER))
+        env["CAMP_SOFTMAX_RECORD"] = str(records)
+    return env | {
+        "PATH": os.pathsep.join(path),
+        "PYTHONPATH": os.pathsep.join(imports),
+        "PYTHONHASHSEED": "0",
+        "PYTHONUTF8": "1",
+        # Errors in what the reader sees; torch and tilelang answer for their own.
+        "PYTHONWARNINGS": "error:::__main__",
+        "LC_ALL": "C.UTF-8",
+        "COLUMNS": "80",
+        "TERM": "dumb",
+        "NO_COLOR": "1",
+        "PY_COLORS": "0",
+    }
+
+
+def recorded(run: Run, info: str, body: str, records: Path) -> Run:
+    """The run with what its Python processes recorded; a process without a record is a problem."""
+    texts = [path.read_text("utf-8") for path in sorted(records.iterdir())]
+    if not all(texts) or not (texts or (info != "python" and not re.search(r"\bpython\b", body))):
+        return replace(run, problem="a Python process of this block ended without its record")
+    told = [json.loads(text) for text in texts]
+    files = {*SCRIPT.findall(body), *(name for record in told for name in record["files"])}
+    return replace(
+        run,
+        files={name: sha256(ROOT / name) for name in sorted(files)},
+        kernels=list(dict.fromkeys(name for record in told for name in record["kernels"])),
+    )
+
+
+class Scribe:
+    """Collects the runs, from xdist workers too, and writes them down at the end."""
+
+    def __init__(self, ledger: str | None, update: bool) -> None:
+        self.ledger, self.update = ledger, update
+        self.runs: dict[str, dict] = {}
+        self.failed: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        told: dict[str, Any] = dict(report.user_properties)
+        if report.failed:
+            self.failed.add(told.get("block", ""))
+        elif "run" in told:
+            self.runs[told["block"]] = told["run"]
+
+    def pytest_sessionfinish(self) -> None:
+        if self.update:
+            for page in pages(ROOT):
+                self.rewrite(page)
+        if self.ledger:
+            self.record(Path(self.ledger))
+
+    def rewrite(self, page: Path) -> None:
+        """Put the outputs on a page, from the bottom up so that line numbers hold."""
+        text = page.read_text("utf-8")
+        lines = text.split("\n")
+        for fence in reversed(parse(text)):
+            run, expected = self.runs.get(fence.body), fence.expected
+            if run and expected:
+                output = lines_of(run["output"]) if run["output"] else []
+                indented = [expected.indent + line if line else "" for line in output]
+                lines[expected.line : expected.end - 1] = indented
+        if lines != text.split("\n"):
+            page.write_text("\n".join(lines), "utf-8")
+
+    def record(self, path: Path) -> None:
+        """Renew the record of each block that passed on every page; drop those no page shows."""
+        ledger, where = Ledger.load(path, ROOT), stamp()
+        for body in self.runs.keys() - self.failed:
+            run = self.runs[body]
+            kept = ("files", "output", "seconds", "kernels")
+            ledger.blocks[body] = {**{name: run[name] for name in kept}, "stamp": where}
+        shown = [fence for page in pages(ROOT) for fence in parse(page.read_text("utf-8"))]
+        for body in ledger.blocks.keys() - {fence.body for fence in shown if fence.runs}:
+            del ledger.blocks[body]
+        ledger.save(path)
+
+
+def stamp() -> dict[str, str | None]:
+    """The machine, the software and the day."""
+    import torch
+
+    return {
+        "device": torch.cuda.get_device_name(),
+        "driver": driver(),
+        "cuda": torch.version.cuda,
+        "torch": torch.__version__,
+        "tilelang": importlib.metadata.version("tilelang"),
+        "python": platform.python_version(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+    }
+
+
+def driver() -> str:
+    """The version of the NVIDIA driver, from the library that comes with every driver."""
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    version = ctypes.create_string_buffer(96)
+    if nvml.nvmlInit_v2() or nvml.nvmlSystemGetDriverVersion(version, len(version)):
+        raise OSError("NVML does not tell the driver's version")
+    return version.value.decode()
+
+
+def commit() -> str | None:
+    """The commit: named by $COMMIT where there is no .git, else git's; None if neither knows."""
+    if named := os.environ.get("COMMIT"):
+        return named
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+        return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
+    return None

@@ -1,0 +1,164 @@
+"""What a reader meets: each page on phone and desk, light and dark, by keyboard, without scripts."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+pytest.importorskip("playwright")
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+CHAPTER = "tutorial/online-log-sum-exp/"
+HIDDEN = """() => [...document.querySelectorAll("article :is(img, figure svg, math)")]
+  .filter(e => e.checkVisibility() && !e.closest("details:not([open])"))
+  .filter(e => e.localName === "img" ? !e.naturalWidth : !e.getBoundingClientRect().width).length"""
+Open = Callable[..., Page]
+
+
+def addresses() -> list[str]:
+    """The address of every page, from its source: tutorial/x.md is /tutorial/x/ and /en/tutorial/x/."""
+    found = []
+    for language, prefix in ("zh", "/"), ("en", "/en/"):
+        docs = ROOT / "docs" / language
+        names = sorted(str(path.relative_to(docs).with_suffix("")) for path in docs.rglob("*.md"))
+        found += [prefix if name == "index" else f"{prefix}{name.removesuffix('/index')}/" for name in names]
+    return found
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="session")
+def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("site")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        url = f"http://127.0.0.1:{server.server_port}/"
+        # The address has to be known to the build: without one, Material turns instant navigation off.
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+        subprocess.run(command, cwd=ROOT, env=os.environ | {"SITE_URL": url}, check=True)
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield url
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    with sync_playwright() as playwright:  # without a path, playwright's own
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, base_url: str) -> Iterator[Open]:
+    """Open an address; fails at the end if a page asked for something elsewhere or complained."""
+    contexts, complaints = [], []
+
+    def route(route: Route) -> None:
+        if route.request.url.startswith((base_url, "data:", "blob:")):
+            route.continue_()
+        else:
+            complaints.append(f"requested {route.request.url}")
+            route.abort()
+
+    def open_page(address: str, **options: object) -> Page:
+        context = browser.new_context(base_url=base_url, **options)
+        contexts.append(context)
+        context.route("**/*", route)
+        page = context.new_page()
+        page.on("console", lambda said: said.type in ("error", "warning") and complaints.append(said.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("response", lambda got: got.status >= 400 and complaints.append(f"{got.status} {got.url}"))
+        page.goto(address, wait_until="networkidle")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", addresses())
+def test_page_is_whole(visit: Open, address: str, scheme: str) -> None:
+    page = visit(address, color_scheme=scheme)
+    palette = {"light": "default", "dark": "slate"}[scheme]
+    expect(page.locator("body")).to_have_attribute("data-md-color-scheme", palette)
+    expect(page.locator("article h1")).to_be_visible()
+    for width in 1280, 390:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.evaluate(HIDDEN) == 0
+
+
+@pytest.mark.parametrize("address", addresses())
+def test_page_needs_no_script(visit: Open, address: str) -> None:
+    page = visit(address, java_script_enabled=False)
+    expect(page.locator("article h1")).to_be_visible()
+    for formula in page.locator("article > :is(p, div) .katex-html").all():
+        expect(formula).to_be_visible()
+    language = page.locator("a.language")
+    other = "zh" if address.startswith("/en/") else "en"
+    language.click()
+    expect(page.locator("html")).to_have_attribute("lang", other)
+    expect(page.locator("article h1")).to_be_visible()
+
+
+@pytest.mark.parametrize(("here", "there"), [("/", "/en/"), ("/en/", "/")])
+def test_language_switch_keeps_page_and_place(visit: Open, here: str, there: str) -> None:
+    page = visit(f"{here}{CHAPTER}#merge")
+    page.locator("a.language").click()
+    expect(page).to_have_url(re.compile(rf":\d+{there}{CHAPTER}#merge$"))
+
+
+@pytest.mark.parametrize(("here", "there"), [("/", "/en/"), ("/en/", "/")])
+def test_language_switch_follows_instant_navigation(visit: Open, here: str, there: str) -> None:
+    page = visit(here)
+    page.evaluate("window.same = true")
+    page.locator(f".md-nav--primary a[href*='{CHAPTER}']").click()
+    expect(page).to_have_url(re.compile(f"{here}{CHAPTER}$"))
+    assert page.evaluate("window.same"), "the page was loaded anew: instant navigation is off"
+    page.evaluate("location.hash = 'merge'")
+    page.locator("a.language").click()
+    expect(page).to_have_url(re.compile(rf":\d+{there}{CHAPTER}#merge$"))
+
+
+@pytest.mark.parametrize(
+    ("start", "query"), [("/", "在线归约"), ("/", "归约"), ("/", "log-sum-exp"), ("/en/", "online")]
+)
+def test_search_finds_the_chapter(visit: Open, start: str, query: str) -> None:
+    page = visit(start)
+    page.locator(".md-search__input").click()
+    page.keyboard.type(query)
+    page.keyboard.press("End")  # Material searches when a key comes up; Playwright types Chinese without keys
+    expect(page.locator(f".md-search-result__link[href*='{start}{CHAPTER}']").first).to_be_visible()
+
+
+@pytest.mark.parametrize("start", ["/", "/en/"])
+def test_keyboard_reaches_the_text_first_and_shows_where_it_is(visit: Open, start: str) -> None:
+    page = visit(start + CHAPTER)
+    page.keyboard.press("Tab")
+    skip = page.locator(".md-skip")
+    expect(skip).to_be_focused()
+    expect(skip).to_be_in_viewport()
+    seen = 0
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        focused = page.locator("a:focus")
+        if focused.count():
+            assert focused.evaluate("e => getComputedStyle(e).outlineStyle") != "none", focused.inner_text()
+            seen += 1
+    assert seen

@@ -1,0 +1,111 @@
+"""Inputs that break wrong kernels, and the comparison with the float64 oracle that all kernel tests share."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from camp_softmax import reference
+
+INF, NAN = torch.inf, torch.nan
+LOWEST, HIGHEST = torch.finfo(torch.float32).min, torch.finfo(torch.float32).max
+TILE = 256  # the tutorial's block_m
+M = 2 * TILE + 1  # three tiles, the last with one column
+TUTORIAL_SHAPES = [(1, 1), (3, 7), (16, 256), (17, 513), (64, 4096)]
+BOUNDARIES = [k * TILE + d for k in (1, 2, 3) for d in (-1, 0, 1)]
+ODD_LENGTHS = (2 * torch.randint(2, 6000, (3,), generator=torch.Generator().manual_seed(1)) + 1).tolist()
+
+
+def random(rows: int, columns: int) -> Tensor:
+    """Normal numbers with outliers: without them a kernel that forgets the maximum passes."""
+    generator = torch.Generator().manual_seed(rows * columns)
+    x = 3 * torch.randn(rows, columns, generator=generator)
+    return x + 40 * (torch.rand(rows, columns, generator=generator) < 0.01)
+
+
+def tiles(*values: float) -> Tensor:
+    """(2, M): each value fills one tile, the last value the tail."""
+    row = torch.cat(
+        [torch.full((TILE,), float(v)) for v in values[:-1]] + [torch.tensor(values[-1:]).float()]
+    )
+    return row.repeat(2, 1)
+
+
+def with_values(**places: float) -> Tensor:
+    """random(4, M) with row 2 changed: c0=v puts v into column 0."""
+    x = random(4, M)
+    for place, value in places.items():
+        x[2, int(place[1:])] = value
+    return x
+
+
+CASES: dict[str, Callable[[], Tensor]] = {
+    "random": lambda: random(17, M),
+    "uniform -1000": lambda: torch.full((3, M), -1000.0),
+    "uniform -20": lambda: torch.full((3, M), -20.0),
+    "uniform 0": lambda: torch.zeros(3, M),
+    "uniform +20": lambda: torch.full((3, M), 20.0),
+    "large": lambda: 1e4 + random(3, M),
+    "negative": lambda: -torch.rand(3, M) - 5,
+    "descending tiles": lambda: tiles(1000, -1000, -1000),
+    "ascending tiles": lambda: tiles(-1000, 0, 1000),
+    "descending inside": lambda: torch.linspace(100, -100, M).repeat(2, 1),
+    "ascending inside": lambda: torch.linspace(-100, 100, M).repeat(2, 1),
+    "first tile -inf": lambda: tiles(-INF, 1, 2),
+    "middle tile -inf": lambda: tiles(1, -INF, 2),
+    "last tile -inf": lambda: tiles(1, 2, -INF),
+    "only the tail": lambda: tiles(-INF, -INF, -300),
+    "all -inf": lambda: tiles(-INF, -INF, -INF),
+    "one -inf": lambda: with_values(c0=-INF),
+    "NaN first": lambda: with_values(c0=NAN),
+    "NaN in the tail": lambda: with_values(c512=NAN),
+    "+inf": lambda: with_values(c300=INF),
+    "+inf and -inf": lambda: with_values(c0=-INF, c300=INF),
+    "+inf and NaN": lambda: with_values(c0=INF, c300=NAN),
+    "lowest": lambda: torch.full((2, M), LOWEST),
+    "lowest and -inf": lambda: tiles(-INF, LOWEST, -INF),
+    "lowest and highest": lambda: tiles(LOWEST, HIGHEST, LOWEST),
+    "underflow": lambda: tiles(0, -95, -103),
+    "a spike at every position": lambda: 100 * torch.eye(M),
+    "a dip at every position": lambda: -100 * torch.eye(M),
+}
+
+
+def check_softmax(softmax: Callable[[Tensor], Tensor], x: Tensor, dim: int = -1) -> None:
+    """Asserts that softmax(x) is, element by element, what the oracle says."""
+    y = softmax(x)
+    want = reference.softmax(x.cpu(), dim)
+    wide = x.cpu().double()
+    distance = (wide - wide.amax(dim, keepdim=True)).abs() if x.numel() else wide
+    assert y.shape == x.shape and y.dtype == x.dtype and y.device == x.device
+    assert_close(y, want, reference.rtol(x.dtype, distance))
+
+
+def check_logsumexp(logsumexp: Callable[[Tensor], Tensor], x: Tensor, dim: int = -1) -> None:
+    """Asserts that logsumexp(x) is, row by row, what the oracle says.
+
+    lse = m + log(s): where the two nearly cancel, the error is relative to their sizes, not to their sum's.
+    """
+    y = logsumexp(x)
+    want = reference.logsumexp(x.cpu(), dim)
+    assert y.shape == want.shape and y.dtype == x.dtype and y.device == x.device
+    wide = x.cpu().double()
+    m = wide.amax(dim) if x.numel() else want
+    rounding = 8 * reference.UNIT_ROUNDOFF[torch.float32] * m.abs().nan_to_num(0, 0, 0)
+    assert_close(y, want, reference.rtol(x.dtype), rounding)
+
+
+def assert_close(got: Tensor, want: Tensor, rtol: Tensor | float, atol: Tensor | float = 0.0) -> None:
+    """|got - want| <= rtol |want| + atol + one smallest subnormal of got's dtype; NaN and inf must agree."""
+    dtype, got = got.dtype, got.cpu().double()
+    want_there = want.to(dtype).double()  # where the dtype overflows, inf is right
+    same = (got == want_there) | (got.isnan() & want.isnan())
+    error = (got - want).abs()
+    allowed = rtol * want.abs() + atol + reference.smallest_subnormal(dtype)
+    right = same | (error <= allowed)
+    if not right.all():
+        place = tuple((~right).nonzero()[0].tolist())
+        raise AssertionError(
+            f"{(~right).sum().item()} of {got.numel()} elements are wrong; the first, at {place}: "
+            f"expected {want[place].item():.9g}, got {got[place].item():.9g}"
+        )

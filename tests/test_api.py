@@ -1,0 +1,114 @@
+"""What the operator refuses, and what importing it does not do."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import camp_softmax
+from camp_softmax import logsumexp, softmax
+
+OPERATORS = pytest.mark.parametrize("operator", [softmax, logsumexp])
+x = torch.zeros(2, 3)
+
+
+@OPERATORS
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([1.0, 2.0],), TypeError, "expected a tensor, got list"),
+        ((x, 1.0), TypeError, "expected dim to be an int, got 1.0"),
+        ((x, True), TypeError, "expected dim to be an int, got True"),
+        ((x, None), TypeError, "expected dim to be an int, got None"),
+        ((x, 2), IndexError, r"expected dim in \[-2, 1\], got 2"),
+        ((x, -3), IndexError, r"expected dim in \[-2, 1\], got -3"),
+        ((torch.tensor(1.0), 0), ValueError, "rank >= 1"),
+        ((x.long(),), TypeError, "takes torch.float32, torch.float16, torch.bfloat16, got torch.int64"),
+        ((x.bool(),), TypeError, "got torch.bool"),
+        ((x.double(),), TypeError, "got torch.float64"),
+        ((x.to(torch.complex64),), TypeError, "got torch.complex64"),
+        ((x.to(torch.float8_e4m3fn),), TypeError, "got torch.float8_e4m3fn"),
+        ((x.to_sparse(),), TypeError, "got layout torch.sparse_coo"),
+        ((x.to("meta"),), ValueError, "got a tensor on meta"),
+        ((torch.zeros(2, 3, requires_grad=True),), RuntimeError, "no backward pass"),
+    ],
+)
+def test_bad_input_is_refused(operator, arguments, error, message):
+    with pytest.raises(error, match=message):
+        operator(*arguments)
+
+
+@OPERATORS
+@pytest.mark.parametrize("name", ["cuda", "nvidia"])
+def test_cuda_backend_refuses_cpu_tensors_and_16_bits(operator, name):
+    with pytest.raises(ValueError, match="runs on cuda, got a tensor on cpu"):
+        operator(x, backend=name)
+    with pytest.raises(TypeError, match="takes torch.float32, got torch.float16"):
+        operator(x.half(), backend=name)
+
+
+@OPERATORS
+def test_unknown_backend(operator):
+    with pytest.raises(ValueError, match="one of auto, tilelang, cuda, torch, nvidia, got 'triton'"):
+        operator(x, backend="triton")
+
+
+@OPERATORS
+def test_grad_is_refused_only_where_it_would_be_lost(operator):
+    leaf = torch.zeros(2, 3, requires_grad=True)
+    with torch.no_grad():
+        assert not operator(leaf).requires_grad
+    assert operator(leaf, backend="torch").requires_grad
+
+
+def test_torch_backend_is_torch():
+    y = torch.randn(3, 5, dtype=torch.float64)
+    assert softmax(y, 0, backend="torch").equal(torch.softmax(y, 0))
+    assert logsumexp(y, 0, backend="torch").equal(torch.logsumexp(y, 0))
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+def test_import_is_silent_and_starts_no_cuda():
+    code = "import camp_softmax, sys, torch; assert not torch.cuda.is_initialized(); " + (
+        "assert not {'tilelang', 'cuda.core'} & set(sys.modules)"
+    )
+    done = run(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+HIDE_TILELANG = "import sys; sys.modules['tilelang'] = None; "
+
+
+def test_without_tilelang():
+    done = run(
+        HIDE_TILELANG + "import camp_softmax as c, torch; x = torch.zeros(1, 2); "
+        "print(c.softmax(x, backend='torch').tolist()); print(c.backends()['tilelang']); c.softmax(x)"
+    )
+    assert "[[0.5, 0.5]]\nbackend 'tilelang' does not work here: tilelang cannot be imported" in done.stdout
+    assert "RuntimeError: backend 'tilelang' does not work here" in done.stderr
+
+
+def test_main_says_why_a_backend_does_not_work():
+    done = run(HIDE_TILELANG + "import runpy; runpy.run_module('camp_softmax', run_name='__main__')")
+    assert done.returncode == 0, done.stderr
+    assert "tilelang: not here. backend 'tilelang' does not work here" in done.stdout
+    assert "torch: [0.09, 0.245, 0.665]" in done.stdout
+
+
+@pytest.mark.parametrize("cache", ["TILELANG_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_unwritable_cache_folder(cache):
+    """/dev/null/x can be made by nobody, root included."""
+    code = "import camp_softmax as c, torch; print(c.softmax(torch.zeros(1, 2)).tolist())"
+    done = run(code, **{cache: "/dev/null/x"})
+    assert done.stdout == "[[0.5, 0.5]]\n", done.stderr
+
+
+def test_backends_names_every_backend():
+    assert list(camp_softmax.backends()) == ["tilelang", "cuda", "torch"]

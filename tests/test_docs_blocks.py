@@ -1,0 +1,203 @@
+"""How blocks run, are stamped and rewritten: the root conftest on small trees of pages."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONFIGURATION = """\
+[pytest]
+addopts = --strict-markers --codeblocks -p no:hypothesispytest
+pythonpath = docs/hooks
+filterwarnings = error
+markers =
+    gpu: needs a CUDA device
+"""
+WITH_DEVICE = """
+def cuda_available():
+    return True
+
+def stamp():
+    return {"device": "A device", "commit": None}
+"""
+EXPECTED = "<!--pytest-codeblocks:expected-output-->"
+
+
+def block(body: str, expected: str | None = None, info: str = "bash") -> str:
+    output = "" if expected is None else f"\n{EXPECTED}\n\n```text\n{expected}```\n"
+    return f"```{info}\n{body}```\n{output}\n"
+
+
+class Tree:
+    """A repository of a few pages with the real conftest and recorder."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester, self.root = pytester, pytester.path
+        self.ledger = self.root / "docs" / "verified.json"
+        hooks = self.root / "docs" / "hooks"
+        shutil.copytree(ROOT / "docs" / "hooks" / "record", hooks / "record")
+        shutil.copy(ROOT / "docs" / "hooks" / "blocks.py", hooks)
+        shutil.copy(ROOT / "conftest.py", self.root)
+        self.write("pytest.ini", CONFIGURATION)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+    def pages(self, text: str, other: str | None = None) -> None:
+        self.write("docs/zh/a.md", text)
+        self.write("docs/en/a.md", text if other is None else other)
+
+    def run(self, *arguments: str, device: bool | None = False) -> pytest.RunResult:
+        if device is not None:
+            answer = "def cuda_available():\n    return False\n"
+            source = (ROOT / "conftest.py").read_text("utf-8")
+            self.write("conftest.py", source + (WITH_DEVICE if device else answer))
+        return self.pytester.runpytest_subprocess("docs", "-rs", *arguments)
+
+    def stamp(self, *arguments: str) -> pytest.RunResult:
+        return self.run("--stamp", "docs/verified.json", *arguments, device=True)
+
+    def records(self) -> dict[str, dict]:
+        return json.loads(self.ledger.read_text("utf-8"))["blocks"]
+
+
+@pytest.fixture
+def tree(pytester: pytest.Pytester) -> Tree:
+    return Tree(pytester)
+
+
+COUNTED = "echo once >> runs\necho 1\n"
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_a_block_runs_once_and_each_page_is_held_to_it(tree: Tree, workers: tuple[str]) -> None:
+    tree.pages(block(COUNTED, "1\n") + block("true\n"), block(COUNTED, "2\n") + block("true\n"))
+    result = tree.run(*workers)
+    result.assert_outcomes(passed=3, failed=1)
+    assert (tree.root / "runs").read_text() == "once\n"
+    lines = ["*docs/en/a.md:1: printed something else:", "-2", "+1", "echo once >> runs"]
+    result.stdout.fnmatch_lines(lines)
+
+
+def test_failures_show_the_scripts_own_traceback(tree: Tree) -> None:
+    tree.write("snippets/a.py", "print('before')\n1 / 0\n")
+    tree.pages(block("python snippets/a.py\n"), block("x = 1\nx.y\n", info="python"))
+    result = tree.run()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "docs/en/a.md:1: exited with 1",
+            '  File "*block.py", line 2, in <module>',
+            "AttributeError: *",
+            "docs/zh/a.md:1: exited with 1",
+            "before",
+            "python snippets/a.py",
+            '  File "*/snippets/a.py", line 2, in <module>',
+            "ZeroDivisionError: division by zero",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*conftest.py:*")
+
+
+def test_bash_stops_at_the_first_error(tree: Tree) -> None:
+    tree.pages(block("false\necho on\n"), block("false | true\n") + block('echo "$UNSET"\n'))
+    tree.run().assert_outcomes(failed=3)
+
+
+def test_blocks_run_the_way_a_reader_runs_them(tree: Tree) -> None:
+    tree.pages(
+        block(
+            "import inspect, sys\nfrom warnings import warn\ndef f(): pass\n"
+            "print(__name__, repr(sys.stdin.read()), inspect.getsource(f).strip())\n",
+            "__main__ '' def f(): pass\n",
+            info="python",
+        )
+        # an indented fence keeps its blank lines
+        + '=== "Tab"\n\n'
+        + "    ```python\n    print(1)\n\n    print('')\n    ```\n\n"
+        + f"    {EXPECTED}\n\n    ```text\n    1\n\n    ```\n",
+        block("python -c 'import sys; print(sys.executable, file=sys.stderr)' 2> which\n")
+        + block("python -c 'import warnings; warnings.warn(\"x\")' && false || echo failed\n")
+        + block("sleep 60 &\npwd > where\n"),
+    )
+    tree.run().assert_outcomes(passed=5)
+    assert Path((tree.root / "where").read_text().strip()) == tree.root
+
+
+def test_what_needs_a_device_is_skipped_without_one(tree: Tree) -> None:
+    tree.pages("<!--pytest.mark.gpu-->\n\n" + block("false\n") + block("true\n"))
+    result = tree.run()
+    result.assert_outcomes(passed=2, skipped=2)
+    result.stdout.fnmatch_lines(["SKIPPED*needs a CUDA device"])
+
+
+def test_a_block_that_hangs_is_ended(tree: Tree) -> None:
+    tree.pages(block("sleep 600\n"))
+    source = (ROOT / "conftest.py").read_text("utf-8")
+    tree.write("conftest.py", source.replace("TIMEOUT = 300", "TIMEOUT = 0.2"))
+    result = tree.run(device=None)
+    result.stdout.fnmatch_lines(["docs/zh/a.md:1: was still running after 0.2 s"])
+
+
+def test_outputs_are_rewritten_in_both_languages(tree: Tree) -> None:
+    indented = f'=== "Tab"\n\n    ```bash\n    echo 1\n    echo\n    echo 2\n    ```\n\n    {EXPECTED}\n\n'
+    page = block("printf 'a\\n'\n", "{}") + indented + "    ```text\n{}    ```\n" + block("true\n", "{}")
+    tree.pages("# 一\n" + page.format("", "", "x\n"), "# One\n" + page.format("x\ny\n", "    3\n", ""))
+    tree.run("--update-outputs").assert_outcomes(passed=6)
+    for path, title in (("docs/zh/a.md", "# 一\n"), ("docs/en/a.md", "# One\n")):
+        text = (tree.root / path).read_text("utf-8")
+        assert text == title + page.format("a\n", "    1\n\n    2\n", "")
+    tree.run().assert_outcomes(passed=6)
+
+
+def test_a_block_that_fails_keeps_its_output(tree: Tree) -> None:
+    tree.pages(page := block("false\n", "x\n"))
+    tree.run("--update-outputs").assert_outcomes(failed=2)
+    assert (tree.root / "docs" / "zh" / "a.md").read_text("utf-8") == page
+
+
+def test_stamping_wants_a_device_and_blocks(tree: Tree) -> None:
+    tree.pages(block("true\n"))
+    result = tree.run("--stamp", "docs/verified.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *there is no CUDA device here"])
+    tree.write("pytest.ini", CONFIGURATION.replace(" --codeblocks", ""))
+    tree.run("--update-outputs").stderr.fnmatch_lines(["ERROR: * need --codeblocks"])
+
+
+def test_stamps_are_merged_into_the_ledger(tree: Tree) -> None:
+    tree.write("camp_softmax/__init__.py", "")
+    tree.write("camp_softmax/a.cuh", "//")
+    tree.write("snippets/a.py", "open('camp_softmax/a.cuh').close()\nprint('行')\n")
+    wrong = block("echo a\n", "b\n")
+    tree.pages(
+        block("python snippets/a.py\n") + block("echo a\n", "a\n") + block("exit 3\n"),
+        block("python snippets/a.py\n") + wrong + block("import camp_softmax\n", info="python"),
+    )
+    old = {"echo a\n": {"kept": 1}, "exit 3\n": {"kept": 2}, "gone\n": {}}
+    tree.ledger.write_text(json.dumps({"blocks": old}))
+    tree.stamp("-n", "2").assert_outcomes(passed=4, failed=2)
+    records = tree.records()
+    assert records.pop("echo a\n") == {"kept": 1}
+    assert records.pop("exit 3\n") == {"kept": 2}
+    assert records.keys() == {"python snippets/a.py\n", "import camp_softmax\n"}
+    record = records["python snippets/a.py\n"]
+    assert list(record["files"]) == ["camp_softmax/a.cuh", "snippets/a.py"]
+    assert record["seconds"] > 0
+    del record["seconds"], record["files"]
+    stamp = {"device": "A device", "commit": None}
+    assert record == {"output": "行\n", "kernels": [], "stamp": stamp}
+    assert list(records["import camp_softmax\n"]["files"]) == ["camp_softmax/__init__.py"]
+
+
+@pytest.mark.parametrize("body", ["python -c 'import os; os._exit(0)'\n", "python -I -c ''\n"])
+def test_a_run_without_a_record_is_not_stamped(tree: Tree, body: str) -> None:
+    tree.pages(block(body))
+    result = tree.stamp()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*a Python process of this block ended without its record"])
+    assert tree.records() == {}

@@ -1,0 +1,83 @@
+"""Every wrong kernel that the course shows is rejected by the tests of the right one."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from cases import CASES, TUTORIAL_SHAPES, check_softmax, random
+
+from camp_softmax.tilelang import online
+
+ROOT = Path(__file__).parents[1]
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "snippets" / "mistakes" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# mistake: what it puts into camp_softmax.tilelang.online, and the cases that must fail then
+STANDS_IN = {
+    "tile_max_merge": (
+        lambda: {"softmax_kernel": load("tile_max_merge").softmax_kernel},
+        {"descending tiles", "first tile -inf", "lowest and highest"},
+    ),
+    "no_rescale": (
+        lambda: {"merge_tile": load("no_rescale").merge_tile},
+        {"random", "ascending tiles", "ascending inside"},
+    ),
+    "start_at_minus_inf": (lambda: {"LOWEST": -torch.inf}, {"first tile -inf", "only the tail"}),
+}
+NOT_KERNELS = {"parallel_tiles"}  # do not compile: the snippet shows the error
+
+
+def failures() -> set[str]:
+    failed = set()
+    for case, make in CASES.items():
+        try:
+            check_softmax(online.softmax, make().to(DEVICE))
+        except AssertionError:
+            failed.add(case)
+    return failed
+
+
+def test_every_mistake_is_here():
+    snippets = {path.stem for path in (ROOT / "snippets" / "mistakes").glob("*.py")}
+    assert snippets == STANDS_IN.keys() | NOT_KERNELS
+
+
+@pytest.mark.parametrize("mistake", STANDS_IN)
+def test_the_wrong_kernel_is_rejected(monkeypatch, mistake):
+    changes, must_fail = STANDS_IN[mistake]
+    for name, value in changes().items():
+        monkeypatch.setattr(online, name, value)
+    online._kernel.cache_clear()
+    try:
+        assert must_fail <= failures()
+    finally:
+        online._kernel.cache_clear()
+
+
+def test_the_right_kernel_is_not():
+    assert failures() == set()
+
+
+def test_tile_max_merge_passes_the_tutorial_s_own_shapes(monkeypatch):
+    """Why it circulates: on ordinary numbers it is right."""
+    monkeypatch.setattr(online, "softmax_kernel", load("tile_max_merge").softmax_kernel)
+    online._kernel.cache_clear()
+    try:
+        for shape in TUTORIAL_SHAPES[:4]:
+            x = random(*shape)
+            torch.testing.assert_close(
+                online.softmax(x.to(DEVICE)).cpu(), torch.softmax(x, 1), atol=2e-3, rtol=2e-3
+            )
+    finally:
+        online._kernel.cache_clear()

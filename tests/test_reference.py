@@ -1,0 +1,197 @@
+"""The oracle against torch and plain Python; the laws of the merge, each bound to a formula of a page.
+
+A test marked `equation` holds the formula with that id: its text here is the text on the page.
+"""
+
+import math
+from functools import reduce
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given
+
+from camp_softmax import reference
+from camp_softmax.reference import State, merge, tile_state
+
+LOG2E = math.log2(math.e)
+LOWEST = torch.finfo(torch.float64).min  # the laws are tested in float64, where rounding is far away
+
+FINITE = st.integers(-800, 800).map(lambda quarter: quarter / 4)  # sums and differences are exact
+SCORE = FINITE | st.sampled_from([-math.inf, -1000.0, 1000.0])
+FINITE_ROW = st.lists(FINITE, min_size=1, max_size=12)
+ROW = st.lists(SCORE, min_size=1, max_size=12)
+
+
+def state(row: list[float]) -> State:
+    return tile_state(torch.tensor(row, dtype=torch.float64))
+
+
+def assert_same(a: State, b: State) -> None:
+    assert a.m == b.m
+    torch.testing.assert_close(a.s, b.s, rtol=1e-13, atol=1e-300)
+
+
+# --- equations ------------------------------------------------------------------------------------
+
+
+@pytest.mark.equation(
+    "eq-softmax",
+    r"\operatorname{softmax}(x)_i = \frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \qquad m = \max_j x_j",
+)
+@given(FINITE_ROW)
+def test_stable_softmax_is_softmax(row):
+    """Against exp(x) / sum exp(x) in plain Python, which overflows nowhere in this range."""
+    total = math.fsum(math.exp(x) for x in row)
+    want = torch.tensor([math.exp(x) / total for x in row], dtype=torch.float64)
+    torch.testing.assert_close(reference.softmax(torch.tensor(row)), want, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.equation("eq-state", r"m = \max_{j \in J} x_j, \qquad s = \sum_{j \in J} e^{x_j - m}")
+@given(FINITE_ROW)
+def test_state(row):
+    m, s = state(row)
+    assert m == max(row)
+    assert s.item() == pytest.approx(math.fsum(math.exp(x - max(row)) for x in row), rel=1e-13)
+
+
+@pytest.mark.equation(
+    "eq-merge",
+    r"(m_a, s_a) \oplus (m_b, s_b) = \bigl(m,\; s_a e^{m_a - m} + s_b e^{m_b - m}\bigr),"
+    r" \qquad m = \max(m_a, m_b)",
+)
+@given(FINITE_ROW, FINITE_ROW)
+def test_merge(a, b):
+    """Against the formula in plain Python."""
+    (m_a, s_a), (m_b, s_b) = state(a), state(b)
+    m = max(m_a.item(), m_b.item())
+    s = s_a.item() * math.exp(m_a.item() - m) + s_b.item() * math.exp(m_b.item() - m)
+    got = merge(state(a), state(b))
+    assert got.m == m
+    assert got.s.item() == pytest.approx(s, rel=1e-13)
+
+
+@pytest.mark.equation(
+    "eq-split",
+    r"(m_{A \cup B},\, s_{A \cup B}) = (m_A, s_A) \oplus (m_B, s_B), \qquad A \cap B = \varnothing",
+)
+@given(ROW, st.data())
+def test_any_split_gives_the_state_of_the_whole(row, data):
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(row)))) | {0, len(row)})
+    tiles = [row[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    assert_same(reduce(merge, map(state, tiles)), state(row))
+
+
+@pytest.mark.equation("eq-identity", r"(m, s) \oplus (\ell, 0) = (m, s), \qquad \ell \le m")
+@given(ROW)
+def test_identity(row):
+    """With the lowest finite number for any row, with -inf for a row that has a finite element."""
+    zero = torch.tensor(0.0, dtype=torch.float64)
+    a = state(row)
+    neutral = [LOWEST, -math.inf] if max(row) > -math.inf else [LOWEST]
+    for lowest in neutral:
+        empty = State(torch.tensor(lowest, dtype=torch.float64), zero)
+        assert merge(a, empty) == a
+        assert merge(empty, a) == a
+
+
+@pytest.mark.equation("eq-commutative", r"a \oplus b = b \oplus a")
+@given(ROW, ROW)
+def test_commutative(a, b):
+    assert merge(state(a), state(b)) == merge(state(b), state(a))
+
+
+@pytest.mark.equation("eq-associative", r"(a \oplus b) \oplus c = a \oplus (b \oplus c)")
+@given(ROW, ROW, ROW)
+def test_associative(a, b, c):
+    a, b, c = state(a), state(b), state(c)
+    assert_same(merge(merge(a, b), c), merge(a, merge(b, c)))
+
+
+@pytest.mark.equation(
+    "eq-shift",
+    r"\operatorname{state}(x + c) = (m + c,\; s), \qquad"
+    r" \operatorname{softmax}(x + c) = \operatorname{softmax}(x)",
+)
+@given(FINITE_ROW, FINITE)
+def test_shift(row, c):
+    shifted = [x + c for x in row]
+    m, s = state(row)
+    assert state(shifted) == State(m + c, s)
+    x = torch.tensor(row, dtype=torch.float64)
+    assert reference.softmax(x + c).equal(reference.softmax(x))
+
+
+@pytest.mark.equation("eq-lse", r"L = m \log_2 e + \log_2 s = \log_2 \sum_{j \in J} 2^{x_j \log_2 e}")
+@given(FINITE_ROW)
+def test_lse_of_a_state(row):
+    m, s = state(row)
+    got = m.item() * LOG2E + math.log2(s)
+    want = math.log2(math.fsum(2 ** (x * LOG2E) for x in row))
+    assert got == pytest.approx(want, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.equation(
+    "eq-lse-merge",
+    r"L_{\text{new}} = \mu + \log_2\bigl(2^{L_{\text{old}} - \mu} + 2^{L_{\text{tile}} - \mu}\bigr),"
+    r" \qquad \mu = \max(L_{\text{old}}, L_{\text{tile}})",
+)
+@given(FINITE_ROW, FINITE_ROW)
+def test_lse_merge_is_the_merge_of_states(old, tile):
+    def lse(a: State) -> float:
+        return a.m.item() * LOG2E + math.log2(a.s)
+
+    l_old, l_tile = lse(state(old)), lse(state(tile))
+    mu = max(l_old, l_tile)
+    new = mu + math.log2(2 ** (l_old - mu) + 2 ** (l_tile - mu))
+    assert new == pytest.approx(lse(merge(state(old), state(tile))), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.equation(
+    "eq-write", r"\operatorname{softmax}(x)_i = \frac{2^{(x_i - m) \log_2 e}}{s} = 2^{x_i \log_2 e - L}"
+)
+@given(FINITE_ROW)
+def test_both_ways_to_write(row):
+    m, s = state(row)
+    lse = m.item() * LOG2E + math.log2(s)
+    for x, want in zip(row, reference.softmax(torch.tensor(row)).tolist(), strict=True):
+        assert 2 ** ((x - m.item()) * LOG2E) / s.item() == pytest.approx(want, rel=1e-11)
+        assert 2 ** (x * LOG2E - lse) == pytest.approx(want, rel=1e-11)
+
+
+# --- eager forms and oracle -------------------------------------------------------------------------
+
+
+@given(ROW, st.integers(1, 13))
+def test_online_is_softmax_for_any_tile(row, tile):
+    x = torch.tensor(row, dtype=torch.float64)
+    torch.testing.assert_close(reference.online(x, tile), torch.softmax(x, -1), equal_nan=True)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_oracle_is_torch_in_float64(dim):
+    x = 50 * torch.randn(7, 11, generator=torch.Generator().manual_seed(0))
+    x[0, 0], x[1, 1], x[2, 2], x[3] = torch.inf, torch.nan, -torch.inf, -torch.inf
+    for ours, theirs in ((reference.softmax, torch.softmax), (reference.logsumexp, torch.logsumexp)):
+        torch.testing.assert_close(ours(x, dim), theirs(x.double(), dim), equal_nan=True, rtol=1e-14, atol=0)
+    assert reference.softmax(torch.empty(3, 0)).shape == (3, 0)
+
+
+def test_naive_overflows_where_the_course_says():
+    limit = math.log(torch.finfo(torch.float32).max)
+    assert f"{limit:.2f}" == "88.72"
+    assert torch.exp(torch.tensor(88.72)).isfinite()
+    assert torch.exp(torch.tensor(88.73)).isinf()
+    assert reference.naive(torch.tensor([88.73, 0.0])).isnan().any()
+
+
+def test_states_rejects_an_empty_tile():
+    with pytest.raises(ValueError, match="at least 1 column, got 0"):
+        list(reference.states(torch.zeros(3), 0))
+
+
+def test_bytes_moved_counts_scans():
+    elements = {rung: reference.bytes_moved(rung, (1,), torch.float32) / 4 for rung in reference.SCANS}
+    assert elements == {
+        "naive": 3, "three_pass": 5, "three_scan": 4, "online": 3, "single_read": 2, "cluster": 2
+    }  # fmt: skip

@@ -1,0 +1,112 @@
+"""The real site, built strictly: it holds together, needs nobody else, and comes out the same twice."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mkdocs")
+from bs4 import BeautifulSoup
+
+ROOT = Path(__file__).parents[1]
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+ADDRESS = re.compile(r"url\(\s*[\"']?(.*?)[\"']?\s*\)|@import\s+[\"'](.*?)[\"']")
+ELSEWHERE = re.compile(r"(?:https?:)?//")
+
+
+def build(folder: Path) -> Path:
+    environment = os.environ | {"SOURCE_DATE_EPOCH": "1700000000", "SITE_URL": "https://example.org/course/"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("site"))
+
+
+def requests(page: str) -> Iterator[str]:
+    """Every address that a browser fetches to show the page; an ordinary link is none."""
+    soup = BeautifulSoup(page, "html.parser")
+    for element in soup.select("[src], [srcset], [data], [poster]"):
+        yield from (element[name] for name in ("src", "srcset", "data", "poster") if element.has_attr(name))
+    for element in soup.select("link[href], use[href], image[href]"):
+        if not {"canonical", "alternate", "prev", "next"} & set(element.get("rel", [])):
+            yield element["href"]
+    for element in soup.select("style, [style]"):
+        yield from addresses(element.get("style") or element.text)
+
+
+def addresses(css: str) -> Iterator[str]:
+    for match in ADDRESS.finditer(COMMENT.sub("", css)):
+        yield match[1] or match[2]
+
+
+def test_every_source_page_is_built(site: Path) -> None:
+    for language, folder in ("zh", site), ("en", site / "en"):
+        docs = ROOT / "docs" / language
+        for source in docs.rglob("*.md"):
+            name = source.relative_to(docs).with_suffix("")
+            place = folder / name.parent if name.name == "index" else folder / name
+            page = BeautifulSoup((place / "index.html").read_text("utf-8"), "html.parser")
+            assert page.html["lang"] == language
+
+
+def test_nothing_is_requested_from_elsewhere(site: Path) -> None:
+    found = {(path.name, url) for path in site.rglob("*.html") for url in requests(path.read_text("utf-8"))}
+    found |= {(path.name, url) for path in site.rglob("*.css") for url in addresses(path.read_text("utf-8"))}
+    assert found
+    assert not [pair for pair in found if ELSEWHERE.match(pair[1])]
+
+
+def test_our_stylesheets_point_at_files_that_exist(site: Path) -> None:
+    for path in (site / "assets").rglob("*.css"):
+        for url in addresses(path.read_text("utf-8")):
+            assert url.startswith("data:") or (path.parent / url.split("#")[0]).exists(), (path.name, url)
+
+
+def test_our_scripts_name_no_other_host(site: Path) -> None:
+    """Material's own bundle names some that this site never triggers; the browser tests watch those."""
+    for path in (site / "assets").glob("*.js"):
+        assert not re.search(r"[\"'`](?:https?:)?//", path.read_text("utf-8")), path.name
+
+
+def test_tools_of_the_build_are_not_published(site: Path) -> None:
+    names = {path.name for path in site.rglob("*")}
+    assert "katex.min.css" in names
+    assert not names & {"katex.min.js", "terms.txt", "verified.json"}
+    assert not [name for name in names if name.endswith((".py", ".md"))]
+
+
+def test_second_build_is_the_same_to_the_byte(site: Path, tmp_path: Path) -> None:
+    def contents(folder: Path) -> dict[Path, bytes]:
+        return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    first, second = contents(site), contents(build(tmp_path / "again"))
+    assert first.keys() == second.keys()
+    assert not [str(name) for name in first if first[name] != second[name]]
+
+
+def luminance(colour: str) -> float:
+    """WCAG's relative luminance of #rrggbb."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_inks_are_readable_on_both_papers() -> None:
+    tokens = (ROOT / "docs/theme/assets/tokens.css").read_text()
+    light, dark = re.split(r"^(?=\S.*\{$)", tokens, flags=re.M)[1:]
+    pairs = [(ink, "paper") for ink in ("ink", "quiet", "read", "state", "write", "mask", "fault")]
+    pairs += [(ink, "code-paper") for ink in ("ink", "quiet", "read", "state", "write", "fault")]
+    for theme in light, dark:
+        colours = dict(re.findall(r"--([\w-]+): (#\w{6})", theme))
+        for ink, paper in [*pairs, ("fault", "fault-fill")]:
+            dim, bright = sorted((luminance(colours[ink]), luminance(colours[paper])))
+            assert (bright + 0.05) / (dim + 0.05) >= 4.5, (ink, paper)

@@ -1,0 +1,271 @@
+"""What the build makes of a page, on small sites: stamps, formulas, languages, mistakes that must end it."""
+
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytest.importorskip("mkdocs")
+from bs4 import BeautifulSoup, Tag
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+from mkdocs.exceptions import Abort
+
+ROOT = Path(__file__).parents[1]
+LANGUAGES = ("zh", "en")
+STAMP = {"device": "NVIDIA H200", "tilelang": "0.1.15", "date": "2026-11-30"}
+
+
+class Site:
+    """A site of its own in `root`, with the configuration, hooks and theme of the real one."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.write("snippets/a.py", 'print("a")\n')
+        for language in LANGUAGES:
+            self.page("index.md", "# Home\n", language)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+    def page(self, name: str, text: str, *languages: str) -> None:
+        for language in languages or LANGUAGES:
+            self.write(f"docs/{language}/{name}", text)
+
+    def record(
+        self, body: str, *, digest: str = "", kernels: tuple[str, ...] = ("online",), output: str = ""
+    ) -> None:
+        """Add a run of a block that loaded snippets/a.py."""
+        path = self.root / "docs/verified.json"
+        blocks = json.loads(path.read_text())["blocks"] if path.exists() else {}
+        digest = digest or sha256((self.root / "snippets/a.py").read_bytes()).hexdigest()
+        blocks[body] = {
+            "files": {"snippets/a.py": digest},
+            "output": output,
+            "seconds": 7.25,
+            "kernels": list(kernels),
+            "stamp": STAMP,
+        }
+        self.write("docs/verified.json", json.dumps({"blocks": blocks}))
+
+    def build(self, **options: object) -> None:
+        """Build both languages, strictly, in this process."""
+        real = {"nav": None, "watch": [], "hooks": [f"{ROOT}/docs/hooks/website.py"]}
+        real["theme"] = {"custom_dir": f"{ROOT}/docs/theme"}
+        real["plugins"] = {"search": {"jieba_dict_user": None}}  # jieba would leave the file open: a warning
+        for name in ("mkdocs.yml", "mkdocs.en.yml"):
+            self.write(name, yaml.safe_dump({"INHERIT": f"{ROOT}/{name}", **real, **options}))
+        build(load_config(str(self.root / "mkdocs.yml"), strict=True))
+
+    def html(self, name: str, language: str = "zh") -> BeautifulSoup:
+        folder = "site" if language == "zh" else "site/en"
+        return BeautifulSoup((self.root / folder / name).read_text("utf-8"), "html.parser")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def only(soup: BeautifulSoup | Tag, selector: str) -> Tag:
+    """The one element that matches."""
+    (element,) = soup.select(selector)
+    return element
+
+
+RUN = "```bash\npython snippets/a.py\n```\n"
+BODY = "python snippets/a.py\n"
+EXPECTED = "\n<!--pytest-codeblocks:expected-output-->\n\n```text\na\n```\n"
+DISPLAY = '```py title="snippets/a.py"\n--8<-- "snippets/a.py"\n```\n\n'
+
+CAPTIONS = {
+    "fresh": ("在 NVIDIA H200 上运行 · {}", "ran on NVIDIA H200 · {}"),
+    "host": ("只在主机端运行（NVIDIA H200 机器） · {}", "ran on the host only (NVIDIA H200 machine) · {}"),
+    "stale": (
+        "上次在 GPU 上运行之后改动过 · NVIDIA H200 · {}",
+        "changed since it last ran on a GPU · NVIDIA H200 · {}",
+    ),
+    "stale host": (
+        "上次运行之后改动过 · 只在主机端（NVIDIA H200 机器） · {}",
+        "changed since it last ran, on the host only (NVIDIA H200 machine) · {}",
+    ),
+    "never": ("还没有在 GPU 上运行过", "has not run on a GPU yet"),
+}
+
+
+def test_stamp_tells_the_state_in_both_languages(site: Site) -> None:
+    for state in CAPTIONS:
+        if state != "never":
+            kernels = () if "host" in state else ("online",)
+            site.record(f"echo {state}\n", digest="0" if "stale" in state else "", kernels=kernels)
+    site.page("index.md", "# Home\n\n" + "".join(f"```bash\necho {state}\n```\n" for state in CAPTIONS))
+    site.build()
+    for language, column in ("zh", 0), ("en", 1):
+        stamps = site.html("index.html", language).select(".card > .stamp")
+        for stamp, (state, texts) in zip(stamps, CAPTIONS.items(), strict=True):
+            assert stamp.text == texts[column].format("tilelang 0.1.15 · 2026-11-30")
+            assert f"stamp--{state.split()[0]}" in stamp["class"]
+
+
+PLACES = {
+    "page": "{}",
+    "tab": '=== "one"\n\n{4}\n=== "two"\n\n    text\n',
+    "list": "1. item\n\n{4}\n2. item\n",
+    "nested-list": "- item\n\n    - item\n\n{8}\n",
+    "admonition": "!!! note\n\n{4}\n",
+    "details": '??? answer "Answer"\n\n{4}\n',
+    "html": "<details markdown>\n<summary>Answer</summary>\n\n{}\n\n</details>\n",
+    "tight": "text\n{}text\n",
+}
+
+
+def test_card_holds_code_command_output_and_stamp_anywhere(site: Site) -> None:
+    def indented(depth: re.Match[str]) -> str:
+        return re.sub("^(?=.)", " " * int(depth[1] or 0), DISPLAY + RUN + EXPECTED, flags=re.M)
+
+    for place, text in PLACES.items():
+        site.page(f"{place}.md", "# Home\n\n" + re.sub(r"\{(\d?)\}", indented, text))
+    site.build()
+    for place in PLACES:
+        card = only(site.html(f"{place}/index.html"), ".card")
+        codes = [code.text.strip() for code in card.select(".highlight code")]
+        assert codes == ['print("a")', BODY.strip(), "a"], place
+        assert [child.name for child in card.find_all(recursive=False)] == ["div", "div", "div", "p"], place
+        assert not card.find_parent("p"), place
+
+
+def test_card_leaves_out_code_that_prose_separates(site: Site) -> None:
+    site.page("index.md", f"# Home\n\n{DISPLAY}Run it:\n\n{RUN}")
+    site.build()
+    assert len(only(site.html("index.html"), ".card").select(".highlight")) == 1
+
+
+def test_card_holds_the_code_above_a_marked_command(site: Site) -> None:
+    site.page("index.md", f"# Home\n\n{DISPLAY}<!--pytest.mark.gpu-->\n\n{RUN}")
+    site.build()
+    assert len(only(site.html("index.html"), ".card").select(".highlight")) == 2
+
+
+def test_shown_code_alone_has_no_stamp(site: Site) -> None:
+    site.page("index.md", "# Home\n\n" + DISPLAY)
+    site.build()
+    assert not site.html("index.html").select(".stamp, .card")
+
+
+def test_recorded_output_is_shown_unless_the_page_expects_it(site: Site) -> None:
+    site.record(BODY, output="1 < 2\n")
+    site.page("index.md", f"# Home\n\n{RUN}\n\n## Again\n\n{RUN}{EXPECTED}")
+    site.build()
+    for language, label in ("zh", "记录下的输出"), ("en", "Recorded output"):
+        first, second = site.html("index.html", language).select(".card")
+        recorded = only(first, ".recorded")
+        assert (only(recorded, ".filename").text, only(recorded, "code").text) == (label, "1 < 2\n")
+        assert not second.select(".recorded")
+
+
+def test_ledger_table_has_a_row_for_each_block(site: Site) -> None:
+    site.record(BODY, kernels=("online", "online", "fill"))
+    site.record("python snippets/b.py\n", digest="0")
+    site.record("python snippets/c.py\n", kernels=())
+    other = "".join(RUN.replace("a.py", name) + "\n" for name in ("b.py", "c.py", "d.py"))
+    site.page("tutorial/one.md", f"# One\n\n{RUN}\n{RUN}\n{other}")
+    site.page("index.md", f"# Home\n\n{RUN}")
+    site.page("verification.md", "# Verification\n\n<!-- ledger -->\n")
+    site.build()
+    page = site.html("verification/index.html", "en")
+    rows = [[cell.get_text("|") for cell in row.select("td")] for row in page.select(".ledger tbody tr")]
+    ran = ["NVIDIA H200|2026-11-30", "7.2"]
+    assert rows == [
+        ["fresh", "python snippets/a.py|Home| · |One", "online|fill", *ran],
+        ["changed", "python snippets/b.py|One|changed: snippets/a.py", "online", *ran],
+        ["host only", "python snippets/c.py|One", "–", *ran],
+        ["not run yet", "python snippets/d.py|One", "–", "–", "–"],
+    ]
+    assert only(page, ".ledger-summary").text == "4 blocks: fresh 1 · host only 1 · changed 1 · not run yet 1"
+    summary = only(site.html("verification/index.html"), ".ledger-summary").text
+    assert summary == "共 4 个代码块：最新 1 · 仅主机 1 · 已改动 1 · 未运行 1"
+    _, link = page.select(".ledger tbody tr:first-child a")
+    target, anchor = link["href"].split("#")
+    assert target == "../tutorial/one/"
+    assert only(site.html("tutorial/one/index.html", "en"), f"#{anchor}")  # one id for the two cards
+
+
+def test_formula_is_rendered_and_stays_out_of_search(site: Site) -> None:
+    equation = "$$\ns = e^{x} < 1 \\tag{1}\n$$\n\ntest_merge\n"
+    equation = f'<div class="equation" id="eq-merge" markdown>\n{equation}</div>\n'
+    site.page("index.md", f"# Home\n\nInline $m_0$ and [(1)](#eq-merge).\n\n{equation}")
+    site.build(site_url="https://example.org/course/")
+    page = site.html("index.html")
+    assert len(page.select("math")) == 2
+    assert only(page, "#eq-merge div.math[tabindex='0'] .katex-tag").text == "(1)"
+    assert only(page, "#eq-merge > a.headerlink")["href"] == "#eq-merge"
+    index = (site.root / "site/search/search_index.json").read_text("utf-8")
+    assert "test_merge" in index
+    assert "m_0" not in index
+    assert "¶" not in index
+
+
+def test_reading_time_counts_prose_alone(site: Site) -> None:
+    site.page("tutorial/one.md", "# 一\n\n" + "字" * 900 + "\n\n```text\n" + "word " * 2000 + "\n```\n", "zh")
+    site.page("tutorial/one.md", "# One\n\n" + "word " * 1000 + "\n\n$" + "x + " * 999 + "x$\n", "en")
+    site.build()
+    assert only(site.html("tutorial/one/index.html"), "h1 + .reading-time").text == "阅读约 3 分钟"
+    assert only(site.html("tutorial/one/index.html", "en"), "h1 + .reading-time").text == "5 min read"
+    assert not site.html("index.html").select(".reading-time")
+
+
+def test_languages_link_to_the_same_page_where_it_exists(site: Site) -> None:
+    site.page("both.md", "# Both\n")
+    site.page("chinese.md", "# Chinese\n", "zh")
+    site.build(site_url="https://example.org/course/")
+    for language, other, href in ("zh", "en", "../en/both/"), ("en", "zh", "../../both/"):
+        page = site.html("both/index.html", language)
+        link = only(page, "a.language")
+        assert (link["hreflang"], link["href"]) == (other, href)
+        assert page.html["lang"] == language
+        assert {link["hreflang"]: link["href"] for link in page.select("head link[hreflang]")} == {
+            "zh": "https://example.org/course/both/",
+            "en": "https://example.org/course/en/both/",
+        }
+    alone = site.html("chinese/index.html")
+    assert not alone.select("a.language")
+    assert [link["hreflang"] for link in alone.select("head link[hreflang]")] == ["zh"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    {
+        "formula": ("$$\n\\frac{1}\n$$\n", ["tutorial/bad.md", r"\frac{1}", "KaTeX parse error"]),
+        "anchor": ("[see](../index.md#nowhere)\n", ["tutorial/bad.md", "#nowhere"]),
+        "link": ("[see](nowhere.md)\n", ["tutorial/bad.md", "nowhere.md"]),
+    }.values(),
+    ids=["formula", "anchor", "link"],
+)
+def test_mistake_on_a_page_ends_the_build(
+    site: Site, caplog: pytest.LogCaptureFixture, language: str, text: str, messages: list[str]
+) -> None:
+    site.page("tutorial/bad.md", "# Bad\n\n" + text, language)
+    with pytest.raises(Abort):
+        site.build()
+    assert all(message in caplog.text for message in messages)
+
+
+@pytest.mark.parametrize("name", ["snippets/nowhere.py", "snippets/a.py:nowhere", "../outside.py"])
+def test_missing_include_ends_the_build(site: Site, name: str) -> None:
+    site.write("../outside.py", "print()\n")
+    site.page("index.md", "# Home\n\n" + DISPLAY.replace('"snippets/a.py"\n```', f'"{name}"\n```'))
+    with pytest.raises(Exception, match=re.escape(name.split(":")[-1])):
+        site.build()
+
+
+def test_page_outside_the_navigation_ends_the_build(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.page("forgotten.md", "# Forgotten\n")
+    with pytest.raises(Abort):
+        site.build(nav=[{"Home": "index.md"}])
+    assert "forgotten.md" in caplog.text

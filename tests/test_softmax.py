@@ -1,0 +1,117 @@
+"""The operator against the float64 oracle, on every backend.
+
+pytest tests/test_softmax.py -v --backend tilelang
+pytest tests/test_softmax.py -v --backend cuda
+"""
+
+import functools
+
+import pytest
+import torch
+from cases import BOUNDARIES, CASES, ODD_LENGTHS, TUTORIAL_SHAPES, M, check_logsumexp, check_softmax, random
+
+import camp_softmax
+
+SIXTEEN_BIT = [torch.float16, torch.bfloat16]
+
+
+@pytest.fixture
+def softmax(backend):
+    return functools.partial(camp_softmax.softmax, backend=backend)
+
+
+@pytest.fixture
+def logsumexp(backend):
+    return functools.partial(camp_softmax.logsumexp, backend=backend)
+
+
+@pytest.mark.parametrize("shape", TUTORIAL_SHAPES, ids=str)
+def test_tutorial_shapes(softmax, logsumexp, device, shape):
+    x = random(*shape).to(device)
+    check_softmax(softmax, x)
+    check_logsumexp(logsumexp, x)
+
+
+@pytest.mark.parametrize("length", BOUNDARIES + ODD_LENGTHS)
+def test_lengths_around_tiles_and_odd_ones(softmax, logsumexp, device, length):
+    x = random(17, length).to(device)
+    check_softmax(softmax, x)
+    check_logsumexp(logsumexp, x)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values(softmax, logsumexp, device, case):
+    x = CASES[case]().to(device)
+    check_softmax(softmax, x)
+    check_logsumexp(logsumexp, x)
+
+
+@pytest.mark.parametrize("dtype", SIXTEEN_BIT, ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_16_bit_values(softmax, logsumexp, backend, device, case, dtype):
+    if backend == "cuda":
+        pytest.skip("the CUDA kernels take float32 only")
+    x = CASES[case]().to(device, dtype)
+    check_softmax(softmax, x)
+    check_logsumexp(logsumexp, x)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, -2, -3])
+def test_any_dimension(softmax, logsumexp, device, dim):
+    x = random(30, 7).view(5, 6, 7).to(device)
+    check_softmax(functools.partial(softmax, dim=dim), x, dim)
+    check_logsumexp(functools.partial(logsumexp, dim=dim), x, dim)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 3), (2, 3, 0)], ids=str)
+def test_empty(softmax, logsumexp, device, shape):
+    x = torch.empty(shape, device=device)
+    for dim in range(x.dim()):
+        assert softmax(x, dim).shape == x.shape
+        got, want = logsumexp(x, dim), torch.logsumexp(x, dim)
+        assert got.shape == want.shape and got.equal(want)
+
+
+VIEWS = {
+    "misaligned": lambda x: x.flatten()[1 : 1 + 3 * M].view(3, M),
+    "transposed": lambda x: x.T[:7],
+    "every other column": lambda x: x[:, ::2],
+    "every other row": lambda x: x[::2],
+    "expanded": lambda x: x[:1].expand(4, M),
+    "one dimension": lambda x: x[0],
+    "offset by two": lambda x: x[1:, 2:],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views(softmax, logsumexp, device, view):
+    x = VIEWS[view](random(6, M).to(device))
+    before = x.clone()
+    check_softmax(softmax, x)
+    check_logsumexp(logsumexp, x)
+    assert x.equal(before), "the input was changed"
+
+
+def test_result_is_contiguous_as_in_torch(softmax, device):
+    assert softmax(random(3, 7).to(device).T, 0).is_contiguous()
+
+
+def test_negative_bit(softmax, device):
+    x = torch.complex(random(2, 7), random(2, 7)).to(device).conj().imag
+    assert x.is_neg()
+    check_softmax(softmax, x)
+
+
+@pytest.mark.gpu
+def test_runs_on_the_current_stream(softmax, device):
+    """The input is written late on a side stream: a launch on any other stream would read zeros."""
+    x, source = torch.zeros(64, M, device=device), random(64, M).to(device)
+    softmax(source)  # compiled
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        x.copy_(source)
+        y = softmax(x)
+    stream.synchronize()
+    assert y.equal(softmax(source))

@@ -1,0 +1,123 @@
+"""The TileLang kernels beside the operator: their arguments, the guards before a launch, the CPU target."""
+
+import functools
+
+import pytest
+import tilelang
+import tilelang.language as T
+import torch
+from cases import CASES, LOWEST, check_logsumexp, check_softmax, random
+from tvm.target import Target
+
+from camp_softmax.tilelang import build, cpu, online
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        dict(block_n=1, block_m=1024, threads=128),
+        dict(block_n=4, block_m=32, threads=64),
+        dict(block_n=32, block_m=128, threads=256),
+    ],
+    ids=str,
+)
+def test_other_blocks_give_the_same_result(blocks):
+    for case in ("random", "descending tiles", "middle tile -inf"):
+        x = CASES[case]().to(DEVICE)
+        check_softmax(functools.partial(online.softmax, **blocks), x)
+        check_logsumexp(functools.partial(online.logsumexp, **blocks), x)
+
+
+def test_rows_are_dynamic():
+    """One compiled kernel serves every number of rows."""
+    online._kernel.cache_clear()
+    for rows in (1, 15, 16, 17, 40):
+        check_softmax(online.softmax, random(rows, 513).to(DEVICE))
+    assert online._kernel.cache_info().misses == 1
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return build(online.softmax_kernel(513, "float32"), DEVICE)
+
+
+def good() -> torch.Tensor:
+    return torch.zeros(17, 513, device=DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "error", "message"),
+    [
+        (lambda: (good(),), TypeError, "expected 2 tensors, got 1"),
+        (lambda: (good(), 3), TypeError, "argument B: expected a tensor, got int"),
+        (
+            lambda: (good().double(), good()),
+            TypeError,
+            "argument A: expected torch.float32, got torch.float64",
+        ),
+        (lambda: (good()[:, :512], good()), ValueError, r"argument A: expected shape \(17, 513\)"),
+        (lambda: (good()[0], good()), ValueError, r"argument A: expected shape \(N, 513\), got \(513,\)"),
+        (
+            lambda: (good(), good()[:16]),
+            ValueError,
+            r"argument B: expected shape \(17, 513\), got \(16, 513\)",
+        ),
+        (lambda: (good()[:0], good()[:0]), ValueError, "got an empty tensor"),
+        (lambda: (good()[::2], good()[::2]), ValueError, "contiguous tensor"),
+        (lambda: (good()[1:], good()[1:]), ValueError, "multiple of 16 bytes, got .* at offset 4"),
+        (lambda: (good().to("meta"), good()), ValueError, "built for .*, got a tensor on meta"),
+    ],
+)
+def test_nothing_is_launched_on_bad_tensors(kernel, tensors, error, message):
+    with pytest.raises(error, match=message):
+        kernel(*tensors())
+
+
+def test_cpu_refuses_bfloat16():
+    with pytest.raises(TypeError, match="cannot store bfloat16 .argument A.: pass float32"):
+        cpu.compile(online.softmax_kernel(8, "bfloat16"))
+
+
+def test_cpu_refuses_what_only_a_gpu_has():
+    @T.prim_func
+    def warp_sum(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            lane = T.get_thread_binding()
+            B[lane] = T.warp_reduce_sum(A[lane])
+
+    with pytest.raises(TypeError, match="warp_sum: .* exists on a GPU only"):
+        cpu.compile(warp_sum)
+
+
+def test_cpu_keeps_every_bit_of_a_constant():
+    """The C target prints seven digits of a literal; the lowest float has nine."""
+
+    @T.prim_func
+    def constants(A: T.Tensor((3,), "float32"), B: T.Tensor((3,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(3):
+                B[i] = A[i] + T.if_then_else(
+                    i == 0, T.min_value("float32"), T.if_then_else(i == 1, T.float32(0.123456789), -0.0)
+                )
+
+    out = torch.empty(3)
+    cpu.compile(constants)(torch.zeros(3), out)
+    assert out.tolist() == [LOWEST, torch.tensor(0.123456789).item(), 0.0]
+
+
+def lower(program) -> str:
+    """The CUDA that TileLang emits for an H100 or H200, without one."""
+    target = Target({"kind": "cuda", "arch": "sm_90"})
+    with target:
+        return tilelang.lower(program, target=target).kernel_source
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_generated_cuda_loads_vectors_where_rows_are_aligned(dtype):
+    """And each store is spread over the threads: with m and s as the only fragments, one in 64 stored."""
+    assert "*(uint4*)(A" in lower(online.softmax_kernel(512, dtype)) or dtype == "float32"
+    assert "*(float4*)(A" in lower(online.softmax_kernel(512, dtype)) or dtype != "float32"
+    ragged = lower(online.softmax_kernel(513, dtype))
+    assert "(int)threadIdx.x) % " not in ragged[ragged.index("for (int k_1") :]
