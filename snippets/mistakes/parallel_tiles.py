@@ -27,4 +27,4 @@ if __name__ == "__main__":
         with target:
             tilelang.lower(row_max, target=target)
     except ValueError as error:
-        print("ValueError:", str(error).strip().splitlines()[-1])
+        print("ValueError:", str(error).split(". Got a")[0].strip())
