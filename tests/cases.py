@@ -77,7 +77,7 @@ def check_softmax(softmax: Callable[[Tensor], Tensor], x: Tensor, dim: int = -1)
     want = reference.softmax(x.cpu(), dim)
     wide = x.cpu().double()
     distance = (wide - wide.amax(dim, keepdim=True)).abs() if x.numel() else wide
-    assert y.shape == x.shape and y.dtype == x.dtype and y.device == x.device
+    assert (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
     assert_close(y, want, reference.rtol(x.dtype, distance))
 
 
@@ -88,7 +88,7 @@ def check_logsumexp(logsumexp: Callable[[Tensor], Tensor], x: Tensor, dim: int =
     """
     y = logsumexp(x)
     want = reference.logsumexp(x.cpu(), dim)
-    assert y.shape == want.shape and y.dtype == x.dtype and y.device == x.device
+    assert (y.shape, y.dtype, y.device) == (want.shape, x.dtype, x.device)
     wide = x.cpu().double()
     m = wide.amax(dim) if x.numel() else want
     rounding = 8 * reference.UNIT_ROUNDOFF[torch.float32] * m.abs().nan_to_num(0, 0, 0)

@@ -45,7 +45,7 @@ def test_bad_input_is_refused(operator, arguments, error, message):
 def test_cuda_backend_refuses_cpu_tensors_and_16_bits(operator, name):
     with pytest.raises(ValueError, match="runs on cuda, got a tensor on cpu"):
         operator(x, backend=name)
-    with pytest.raises(TypeError, match="takes torch.float32, got torch.float16"):
+    with pytest.raises(TypeError, match=r"takes torch\.float32, got torch\.float16"):
         operator(x.half(), backend=name)
 
 

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CONFIGURATION = """\
 [pytest]
-addopts = --strict-markers --codeblocks -p no:hypothesispytest
+addopts = --strict-markers --codeblocks -p no:hypothesispytest -p no:benchmark
 pythonpath = docs/hooks
 filterwarnings = error
 markers =

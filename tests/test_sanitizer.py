@@ -24,7 +24,9 @@ SIZES = [(1, 1), (3, 7), (17, 513)]  # one element, less than a warp, two row bl
 def test_kernel_is_clean(kernel, tool):
     code = f"import torch\nfor size in {SIZES}:\n  x = torch.randn(size).cuda()\n  {KERNELS[kernel]}\n"
     code += "torch.cuda.synchronize()\n"
-    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99", sys.executable, "-c", code]
+    # API errors are left out: cuda-bindings asks the driver for functions that it may not have.
+    options = ["--tool", tool, "--error-exitcode", "99"] + ["--report-api-errors=no"] * (tool == "memcheck")
+    command = ["compute-sanitizer", *options, sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True)
     report = done.stdout + done.stderr
     assert done.returncode == 0, report

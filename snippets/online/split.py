@@ -12,4 +12,4 @@ for cut in ([8], [1, 7], [3, 3, 2], [1] * 8):
     forward = [tile_state(tile) for tile in row.split(cut)]
     for order, states in (("left to right", forward), ("right to left", forward[::-1])):
         m, s = reduce(merge, states)
-        print(f"cut {str(cut):26} {order}: m = {m:.0f}, s = {s:.5f}")
+        print(f"cut {cut!s:26} {order}: m = {m:.0f}, s = {s:.5f}")
