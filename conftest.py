@@ -27,6 +27,7 @@ from typing import Any
 
 import pytest
 import pytest_codeblocks.plugin
+
 from blocks import SCRIPT, Fence, Ledger, pages, parse, sha256
 
 pytest_plugins = ["pytester"]

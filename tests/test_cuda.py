@@ -4,6 +4,7 @@ import functools
 
 import pytest
 import torch
+
 from cases import BOUNDARIES, CASES, ODD_LENGTHS, check_logsumexp, check_softmax, random
 
 cuda = pytest.importorskip("camp_softmax.cuda", exc_type=ImportError)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from prose import TAG, Pages, equations, formulas, language, read
 
 ROOT = Path(__file__).parents[1]

@@ -6,9 +6,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from pytest_codeblocks.main import extract_from_buffer
+
 from blocks import RUN, SCRIPT, Fence, outside, parse
 from prose import Pages, language, read
-from pytest_codeblocks.main import extract_from_buffer
 
 ROOT = Path(__file__).parents[1]
 PAGES = read(ROOT)
@@ -17,6 +18,7 @@ CODE = re.compile(
     r"py|py3|pyi|python3?|python-repl|pycon|ipython|cython|c|h|cc|cpp|cxx|c\+\+|hpp|h\+\+|cuda|cuh?"
     r"|sh|bash|zsh|ksh|fish|shell|shell-session|sh-session"
 )
+TALLEST, WIDEST = 44, 84  # lines and columns of a file that a page shows: one screen, no scrolling
 LONGEST = 8  # lines of a python fence; more belongs in a snippet
 INCLUDE = re.compile(r'--8<-- "(?P<file>[^":]+)(?::(?P<section>[^"]*))?"')
 SHOWABLE = ("snippets/", "camp_softmax/")
@@ -66,10 +68,23 @@ def include_complaints(where: str, fence: Fence, root: Path) -> Iterator[str]:
             yield f'{where} shows {name}; say so with title="{name}"'
         if not name.startswith(SHOWABLE) or not (root / name).is_file():
             yield f"{where} includes {name}, which is no file in {' or '.join(SHOWABLE)}"
-        elif section and not re.fullmatch(r"[\d:,-]+", section):
-            ends = re.findall(r"--8<-- \[(start|end):(.*?)\]", (root / name).read_text("utf-8"))
-            if {end for end, found in ends if found == section} != {"start", "end"}:
-                yield f"{where} includes a section {section}, which {name} does not mark"
+            continue
+        lines = shown((root / name).read_text("utf-8"), section)
+        if not lines:
+            yield f"{where} includes a section {section}, which {name} does not mark"
+        if len(lines) > TALLEST:
+            yield f"{where} shows {len(lines)} lines, more than {TALLEST}; show a section"
+        if wide := next((line for line in lines if len(line) > WIDEST), None):
+            yield f"{where} shows a line of {len(wide)} columns, more than {WIDEST}: {wide.strip()}"
+
+
+def shown(text: str, section: str | None) -> list[str]:
+    """The lines of a file, or of a section of it; the marks of sections are not shown."""
+    if section:
+        start, end = (rf"--8<-- \[{side}:{re.escape(section)}\]" for side in ("start", "end"))
+        found = re.search(rf"{start}\n(.*)\n[^\n]*{end}", text, re.DOTALL)
+        text = found[1] if found else ""
+    return [line for line in text.strip().splitlines() if "--8<--" not in line]
 
 
 def snippet_complaints(pages: Pages, root: Path) -> Iterator[str]:
@@ -263,9 +278,13 @@ def test_code_that_is_never_run_is_named(fence: str, tree: Path) -> None:
         ('```py title="snippets/b.py"\n--8<-- "snippets/b.py"\n```', "which is no file in"),
         ('```py title="docs/a.py"\n--8<-- "docs/a.py"\n```', "which is no file in snippets/ or"),
         ('```py title="snippets/a.py"\n--8<-- "snippets/a.py:x"\n```', "includes a section x"),
+        ('```py title="snippets/long.py"\n--8<-- "snippets/long.py"\n```', "shows 45 lines, more than 44"),
+        ('```py title="snippets/wide.py"\n--8<-- "snippets/wide.py"\n```', "shows a line of 85 columns"),
     ],
 )
 def test_wrong_runs_and_includes_are_named(fence: str, complaint: str, tree: Path) -> None:
+    (tree / "snippets" / "long.py").write_text("x = 1\n" * 45)
+    (tree / "snippets" / "wide.py").write_text("x" * 85 + "\n")
     found = list(code_complaints(page(fence), tree))
     assert len(found) == 2
     assert found[0].startswith("docs/zh/a.md:3: ")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from blocks import parse
 from prose import Pages, formulas, headings, language, numbers, read
 

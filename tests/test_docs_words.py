@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from prose import SPAN, Pages, language, line_of, read, unfenced, without, words
 
 PAGES = read(Path(__file__).parents[1])

@@ -6,10 +6,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from blocks import Fence, Ledger, outside, parse
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest_codeblocks.main import extract_from_buffer
+
+from blocks import Fence, Ledger, outside, parse
 
 PAGE = """\
 # Title

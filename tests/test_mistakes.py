@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 import torch
-from cases import CASES, TUTORIAL_SHAPES, check_softmax, random
 
 from camp_softmax.tilelang import online
+from cases import CASES, TUTORIAL_SHAPES, check_softmax, random
 
 ROOT = Path(__file__).parents[1]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -195,19 +195,29 @@ def test_ledger_table_has_a_row_for_each_block(site: Site) -> None:
     assert only(site.html("tutorial/one/index.html", "en"), f"#{anchor}")  # one id for the two cards
 
 
-def test_formula_is_rendered_and_stays_out_of_search(site: Site) -> None:
-    equation = "$$\ns = e^{x} < 1 \\tag{1}\n$$\n\ntest_merge\n"
-    equation = f'<div class="equation" id="eq-merge" markdown>\n{equation}</div>\n'
+def test_formula_is_rendered_and_its_equation_links_to_itself(site: Site) -> None:
+    equation = '<div class="equation" id="eq-merge" markdown>\n$$\ns < 1 \\tag{1}\n$$\n\ntest_merge\n</div>\n'
     site.page("index.md", f"# Home\n\nInline $m_0$ and [(1)](#eq-merge).\n\n{equation}")
-    site.build(site_url="https://example.org/course/")
+    site.build()
     page = site.html("index.html")
-    assert len(page.select("math")) == 2
+    assert [formula.text for formula in page.select("annotation")] == ["m_0", "s < 1 \\tag{1}"]
     assert only(page, "#eq-merge div.math[tabindex='0'] .katex-tag").text == "(1)"
+    assert only(page, "#eq-merge > p").text == "test_merge"
     assert only(page, "#eq-merge > a.headerlink")["href"] == "#eq-merge"
-    index = (site.root / "site/search/search_index.json").read_text("utf-8")
-    assert "test_merge" in index
-    assert "m_0" not in index
-    assert "¶" not in index
+
+
+def test_search_index_holds_text_alone(site: Site) -> None:
+    figure = (
+        '<figure><svg viewBox="0 0 1 1"><title>label</title></svg><figcaption>legend</figcaption></figure>\n'
+    )
+    equation = '<div class="equation" id="eq" markdown>\n$$\n\\beta\n$$\n\nnote\n</div>\n'
+    site.page(
+        "index.md", f"# Home\n\nbefore $\\alpha$ after\n\n{equation}\n{figure}\n{RUN}\n<!-- ledger -->\n"
+    )
+    site.build()
+    (entry,) = json.loads((site.root / "site/en/search/search_index.json").read_text("utf-8"))["docs"]
+    found = BeautifulSoup(entry["text"], "html.parser").get_text(" ", strip=True).split()
+    assert found == ["before", "after", "note", "legend", *BODY.split()]
 
 
 def test_reading_time_counts_prose_alone(site: Site) -> None:
@@ -223,7 +233,7 @@ def test_languages_link_to_the_same_page_where_it_exists(site: Site) -> None:
     site.page("both.md", "# Both\n")
     site.page("chinese.md", "# Chinese\n", "zh")
     site.build(site_url="https://example.org/course/")
-    for language, other, href in ("zh", "en", "../en/both/"), ("en", "zh", "../../both/"):
+    for language, other, href in (("zh", "en", "../en/both/"), ("en", "zh", "../../both/")):
         page = site.html("both/index.html", language)
         link = only(page, "a.language")
         assert (link["hreflang"], link["href"]) == (other, href)

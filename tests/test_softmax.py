@@ -8,9 +8,9 @@ import functools
 
 import pytest
 import torch
-from cases import BOUNDARIES, CASES, ODD_LENGTHS, TUTORIAL_SHAPES, M, check_logsumexp, check_softmax, random
 
 import camp_softmax
+from cases import BOUNDARIES, CASES, ODD_LENGTHS, TUTORIAL_SHAPES, M, check_logsumexp, check_softmax, random
 
 SIXTEEN_BIT = [torch.float16, torch.bfloat16]
 

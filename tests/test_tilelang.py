@@ -6,10 +6,10 @@ import pytest
 import tilelang
 import tilelang.language as T
 import torch
-from cases import CASES, LOWEST, check_logsumexp, check_softmax, random
 from tvm.target import Target
 
 from camp_softmax.tilelang import build, cpu, online
+from cases import CASES, LOWEST, check_logsumexp, check_softmax, random
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -105,6 +105,29 @@ def test_cpu_keeps_every_bit_of_a_constant():
     out = torch.empty(3)
     cpu.compile(constants)(torch.zeros(3), out)
     assert out.tolist() == [LOWEST, torch.tensor(0.123456789).item(), 0.0]
+
+
+@pytest.mark.parametrize("block_m", [0, 3, 100, -4])
+def test_block_m_is_a_power_of_two(block_m):
+    """On a GPU a row is reduced by exchanges between 2^k threads; the CPU target would take any width."""
+    for operator in (online.softmax, online.logsumexp):
+        with pytest.raises(ValueError, match=f"expected block_m to be a power of two, got {block_m}"):
+            operator(good(), block_m=block_m)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        (torch.zeros(2, 3, dtype=torch.int64), TypeError, r"bfloat16 rows, got torch\.int64"),
+        (torch.zeros(2, 3, dtype=torch.float64), TypeError, r"bfloat16 rows, got torch\.float64"),
+        (torch.zeros(3), ValueError, r"expected rows \(N, M\), got shape \(3,\)"),
+    ],
+    ids=str,
+)
+def test_bad_rows_are_refused(rows, error, message):
+    for operator in (online.softmax, online.logsumexp):
+        with pytest.raises(error, match=message):
+            operator(rows)
 
 
 def lower(program) -> str:

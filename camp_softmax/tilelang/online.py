@@ -1,8 +1,8 @@
 """Rung 2: online softmax in TileLang, the tutorial's kernel.
 
-From the rung below: the first two of three scans become one, because a running state (m, s) replaces the
-finished maximum. Moves 3 elements per element: read, read again, write. Stops winning where a row fits on
-chip: then one read is enough (rung 3).
+From the rung below: the first two of three scans become one, because a running state (m, s)
+replaces the finished maximum. Moves 3 elements per element: read, read again, write. Stops
+winning where a row fits on chip: then one read is enough (rung 3).
 """
 
 import functools
@@ -23,22 +23,20 @@ LOWEST = T.min_value("float32")  # the neutral maximum; -inf would turn -inf - (
 # --8<-- [start:load]
 @T.macro
 def load_tile(A, tile, row0, col0):
-    """tile <- A[row0:, col0:]; places outside the N x M matrix hold -inf, which neither max nor sum sees."""
+    """tile = A[row0:, col0:], and -inf outside A, which neither max nor sum sees."""
     N, M = A.shape
     for i, j in T.Parallel(*tile.shape):
         if row0 + i < N and col0 + j < M:
             tile[i, j] = A[row0 + i, col0 + j]
         else:
             tile[i, j] = -T.infinity("float32")
-
-
-# --8<-- [end:load]
+    # --8<-- [end:load]
 
 
 # --8<-- [start:merge]
 @T.macro
 def merge_tile(tile, m, s, cap):
-    """(m, s) <- the state of everything read so far and this tile. Overwrites the tile."""
+    """(m, s) = the state of what was read before and this tile, now overwritten."""
     rows, columns = tile.shape
     tile_max = T.alloc_fragment((rows,), "float32")
     tile_sum = T.alloc_fragment((rows,), "float32")
@@ -52,41 +50,39 @@ def merge_tile(tile, m, s, cap):
     for i in T.Parallel(rows):
         s[i] = s[i] * T.exp2((m[i] - m_new[i]) * LOG2E) + tile_sum[i]
         m[i] = m_new[i]
-
-
-# --8<-- [end:merge]
+    # --8<-- [end:merge]
 
 
 # --8<-- [start:softmax]
-def softmax_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256) -> PrimFunc:
-    """B = softmax(A) along the rows of an N x M matrix; N is read at launch, M is fixed here."""
+def softmax_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256):
+    """B = softmax(A), row by row: N rows, known at launch, of M columns."""
     N = T.dynamic("N")
 
     @T.prim_func
     def softmax_online(A: T.Tensor((N, M), dtype), B: T.Tensor((N, M), dtype)):
         with T.Kernel(T.ceildiv(N, block_n), threads=threads) as pid:
             tile = T.alloc_fragment((block_n, block_m), "float32")
-            m = T.alloc_fragment((block_n,), "float32")  # the running maximum of each row
-            s = T.alloc_fragment((block_n,), "float32")  # the running sum of exp(x - m)
+            m = T.alloc_fragment((block_n,), "float32")  # running maximum of a row
+            s = T.alloc_fragment((block_n,), "float32")  # running sum of exp(x - m)
             row0 = pid * block_n
             T.fill(m, LOWEST)
             T.fill(s, 0)
-            for k in T.Serial(T.ceildiv(M, block_m)):  # each tile needs the state of the one before
+            for k in T.Serial(T.ceildiv(M, block_m)):  # each needs the one before
                 load_tile(A, tile, row0, k * block_m)
                 merge_tile(tile, m, s, T.infinity("float32"))
-            for k in T.Serial(T.ceildiv(M, block_m)):  # m and s are final only now: read again
-                load_tile(A, tile, row0, k * block_m)
+            for k in T.Serial(T.ceildiv(M, block_m)):  # m and s are final: reread
+                col0 = k * block_m
+                load_tile(A, tile, row0, col0)
                 for i, j in T.Parallel(block_n, block_m):
-                    if row0 + i < N and k * block_m + j < M:
-                        B[row0 + i, k * block_m + j] = T.exp2((tile[i, j] - m[i]) * LOG2E) / s[i]
+                    if row0 + i < N and col0 + j < M:
+                        e = T.exp2((tile[i, j] - m[i]) * LOG2E)
+                        B[row0 + i, col0 + j] = e / s[i]
 
     return softmax_online
+    # --8<-- [end:softmax]
 
 
-# --8<-- [end:softmax]
-
-
-def logsumexp_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256) -> PrimFunc:
+def logsumexp_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256):
     """B = logsumexp(A) of each row: the first scan alone.
 
     The maximum is capped at the largest finite float: x - m is then +inf where x is, never inf - inf, and
@@ -120,14 +116,15 @@ def softmax(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
         rows: (N, M), N and M at least 1, contiguous and 16-byte aligned; float32, float16 or bfloat16. The
             state is float32 whatever the dtype.
         block_n: rows a block.
-        block_m: columns a tile; any width gives the same result up to rounding.
+        block_m: columns a tile, a power of two; any gives the same result up to rounding.
         threads: threads a block.
 
     Returns:
         tensor of the shape and dtype of `rows`.
 
     Raises:
-        TypeError, ValueError: `rows` is not such a tensor; nothing is launched.
+        TypeError, ValueError: `rows` is not such a tensor, or block_m no power of two; nothing
+            is launched.
 
     Example:
         >>> softmax(torch.tensor([[0.0, 1.0, 2.0]]), block_m=2)
@@ -149,21 +146,34 @@ def logsumexp(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
     return _run(logsumexp_kernel, rows, rows.shape[:1], block_n, block_m, threads)
 
 
-def _run(factory: Callable[..., PrimFunc], rows: Tensor, shape: torch.Size, *blocks: int) -> Tensor:
+def _run(
+    factory: Callable[..., PrimFunc],
+    rows: Tensor,
+    shape: torch.Size,
+    block_n: int,
+    block_m: int,
+    threads: int,
+) -> Tensor:
     if rows.dtype not in DTYPES:
         raise TypeError(f"expected float32, float16 or bfloat16 rows, got {rows.dtype}")
     if rows.dim() != 2:
         raise ValueError(f"expected rows (N, M), got shape {tuple(rows.shape)}")
+    if block_m < 1 or block_m & (block_m - 1):  # a row is reduced by exchanges between 2^k threads
+        raise ValueError(f"expected block_m to be a power of two, got {block_m}")
     if rows.dtype == torch.bfloat16 and rows.device.type == "cpu":  # exact, and rounded once: see cpu.py
-        return _run(factory, rows.float(), shape, *blocks).bfloat16()
+        return _run(factory, rows.float(), shape, block_n, block_m, threads).bfloat16()
     out = torch.empty(shape, dtype=rows.dtype, device=rows.device)
     dtype = str(rows.dtype).removeprefix("torch.")
-    _kernel(factory, rows.shape[-1], dtype, rows.device, *blocks)(rows, out)
+    _kernel(factory, rows.shape[-1], dtype, rows.device, block_n, block_m, threads)(rows, out)
     return out
 
 
 @functools.cache
 def _kernel(
-    factory: Callable[..., PrimFunc], M: int, dtype: str, device: torch.device, *blocks: int
+    factory: Callable[..., PrimFunc],
+    M: int,
+    dtype: str,
+    device: torch.device,
+    *blocks: int,
 ) -> Kernel:
     return build(factory(M, dtype, *blocks), device)

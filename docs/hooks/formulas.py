@@ -63,6 +63,8 @@ class _Render(Treeprocessor):
         element.attrib |= UNINDEXED  # or search would hold every formula twice, as HTML and as MathML
         if display:
             element.set("tabindex", "0")  # a wide formula scrolls, by keyboard too
+        else:
+            element.tag = "var"  # Material's index ends an exclusion at the first inner tag of the same name
 
 
 class Formulas(Extension):

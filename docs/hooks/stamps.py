@@ -8,11 +8,12 @@ from hashlib import sha256
 from html import escape
 from typing import NamedTuple
 
-from blocks import Fence, Ledger, Verdict, parse
 from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
+
+from blocks import Fence, Ledger, Verdict, parse
 
 
 @dataclass(frozen=True)

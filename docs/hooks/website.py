@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from blocks import Ledger, parse
 from bs4 import BeautifulSoup
-from formulas import Formulas
 from jinja2 import Environment
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
@@ -17,6 +15,9 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
+
+from blocks import Ledger, parse
+from formulas import Formulas
 from stamps import Stamps, anchor, table
 
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
@@ -38,7 +39,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Say at the top of a chapter how long it takes to read."""
+    """Keep the labels of figures out of the search index; say at the top of a chapter how long it takes."""
+    html = html.replace("<svg ", '<svg data-search-exclude="true" ')
     if not page.file.src_uri.startswith("tutorial/"):
         return html
     line = MINUTES[config.theme["language"]].format(reading_minutes(html))
@@ -46,9 +48,9 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def reading_minutes(html: str) -> int:
-    """300 Chinese characters or 200 words of prose a minute; code and formulas do not count."""
+    """300 Chinese characters or 200 words of prose a minute; code, formulas and figures do not count."""
     soup = BeautifulSoup(html, "html.parser")
-    for aside in soup.select("pre, .math, .stamp, .headerlink"):
+    for aside in soup.select("pre, svg, .math, .stamp, .headerlink"):
         aside.decompose()
     text = soup.get_text()
     characters = len(re.findall(r"[\u3400-\u9fff]", text))

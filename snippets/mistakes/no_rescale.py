@@ -1,4 +1,4 @@
-"""A merge that adds the new tile's sum and forgets that the old one was scaled to another maximum."""
+"""The new tile's sum is added; the old one is still scaled to its own maximum."""
 
 import tilelang.language as T
 import torch
@@ -7,7 +7,6 @@ from camp_softmax.tilelang import build, online
 from camp_softmax.tilelang.online import LOG2E
 
 
-# --8<-- [start:merge]
 @T.macro
 def merge_tile(tile, m, s, cap):
     rows, columns = tile.shape
@@ -23,14 +22,15 @@ def merge_tile(tile, m, s, cap):
         s[i] = s[i] + tile_sum[i]  # the old s belongs to the old m
 
 
-# --8<-- [end:merge]
-
-
 if __name__ == "__main__":
     online.merge_tile = merge_tile  # the rest is the kernel that ships
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    kernel = build(online.softmax_kernel(8, "float32", block_m=3), device)
-    for name, row in (("descending", [9.0, 6, 5, 4, 3, 2, 1, 1]), ("ascending", [1.0, 1, 2, 3, 4, 5, 6, 9])):
+    kernel = build(online.softmax_kernel(8, "float32", block_m=4), device)
+    descending = [9.0, 6, 5, 4, 3, 2, 1, 1]
+    for name, row in (
+        ("descending", descending),
+        ("ascending", descending[::-1]),
+    ):
         x = torch.tensor([row], device=device)
         y = torch.empty_like(x)
         kernel(x, y)

@@ -1,11 +1,10 @@
-"""T.Parallel over the column tiles, where every tile needs the state of the one before."""
+"""T.Parallel over column tiles, where each needs the state of the one before."""
 
 import tilelang
 import tilelang.language as T
 from tvm.target import Target
 
 
-# --8<-- [start:kernel]
 @T.prim_func
 def row_max(A: T.Tensor((16, 513), "float32"), B: T.Tensor((16,), "float32")):
     with T.Kernel(1, threads=256):
@@ -18,13 +17,11 @@ def row_max(A: T.Tensor((16, 513), "float32"), B: T.Tensor((16,), "float32")):
         T.copy(m, B)
 
 
-# --8<-- [end:kernel]
-
-
 if __name__ == "__main__":
     target = Target({"kind": "cuda", "arch": "sm_90"})  # lowering needs no GPU
     try:
         with target:
             tilelang.lower(row_max, target=target)
     except ValueError as error:
-        print("ValueError:", str(error).split(". Got a")[0].strip())
+        message = str(error).split(". Got a")[0].strip()
+        print("ValueError:", message.replace("] ", "]\n"))

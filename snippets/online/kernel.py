@@ -1,4 +1,4 @@
-"""The kernel of this chapter on the device at hand: the example row, then a shape that fits no tile."""
+"""The kernel on the device at hand: the example row, then a shape off any tile."""
 
 import torch
 
@@ -8,7 +8,7 @@ from camp_softmax.tilelang import online
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
 row = torch.tensor([[3.0, 1, 4, 1, 5, 9, 2, 6]], device=device)
-weights = online.softmax(row, block_m=3)[0]
+weights = online.softmax(row, block_m=4)[0]
 print("example row:", " ".join(f"{weight:.4f}" for weight in weights.tolist()))
 
 x = torch.randn(17, 513, generator=torch.Generator().manual_seed(0))

@@ -11,7 +11,6 @@ for tile in row.split(3):
     new = tile_state(tile)
     old, state = state, merge(state, new)
     rescale = torch.exp(old.m - state.m)
-    print(
-        f"tile {tile.tolist()}: m = {new.m:.0f}, s = {new.s:.3f}"
-        f" | old sum times {rescale:.4f} | state m = {state.m:.0f}, s = {state.s:.3f}"
-    )
+    print(f"tile {tile.tolist()}: m = {new.m:.0f}, s = {new.s:.3f}")
+    print(f"  old sum times {rescale:.4f}")
+    print(f"  state: m = {state.m:.0f}, s = {state.s:.3f}")
