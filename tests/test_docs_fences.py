@@ -18,7 +18,7 @@ CODE = re.compile(
     r"py|py3|pyi|python3?|python-repl|pycon|ipython|cython|c|h|cc|cpp|cxx|c\+\+|hpp|h\+\+|cuda|cuh?"
     r"|sh|bash|zsh|ksh|fish|shell|shell-session|sh-session"
 )
-TALLEST, WIDEST = 44, 84  # lines and columns of a file that a page shows: one screen, no scrolling
+TALLEST, WIDEST = 44, 80  # lines and columns of a file that a page shows: one screen, no scrolling
 LONGEST = 8  # lines of a python fence; more belongs in a snippet
 INCLUDE = re.compile(r'--8<-- "(?P<file>[^":]+)(?::(?P<section>[^"]*))?"')
 SHOWABLE = ("snippets/", "camp_softmax/")
@@ -279,12 +279,12 @@ def test_code_that_is_never_run_is_named(fence: str, tree: Path) -> None:
         ('```py title="docs/a.py"\n--8<-- "docs/a.py"\n```', "which is no file in snippets/ or"),
         ('```py title="snippets/a.py"\n--8<-- "snippets/a.py:x"\n```', "includes a section x"),
         ('```py title="snippets/long.py"\n--8<-- "snippets/long.py"\n```', "shows 45 lines, more than 44"),
-        ('```py title="snippets/wide.py"\n--8<-- "snippets/wide.py"\n```', "shows a line of 85 columns"),
+        ('```py title="snippets/wide.py"\n--8<-- "snippets/wide.py"\n```', "shows a line of 81 columns"),
     ],
 )
 def test_wrong_runs_and_includes_are_named(fence: str, complaint: str, tree: Path) -> None:
     (tree / "snippets" / "long.py").write_text("x = 1\n" * 45)
-    (tree / "snippets" / "wide.py").write_text("x" * 85 + "\n")
+    (tree / "snippets" / "wide.py").write_text("x" * 81 + "\n")
     found = list(code_complaints(page(fence), tree))
     assert len(found) == 2
     assert found[0].startswith("docs/zh/a.md:3: ")

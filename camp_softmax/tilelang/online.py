@@ -23,7 +23,7 @@ LOWEST = T.min_value("float32")  # the neutral maximum; -inf would turn -inf - (
 # --8<-- [start:load]
 @T.macro
 def load_tile(A, tile, row0, col0):
-    """tile = A[row0:, col0:], and -inf outside A, which neither max nor sum sees."""
+    """tile = A[row0:, col0:]; outside A, -inf: neither max nor sum sees it."""
     N, M = A.shape
     for i, j in T.Parallel(*tile.shape):
         if row0 + i < N and col0 + j < M:
@@ -36,7 +36,7 @@ def load_tile(A, tile, row0, col0):
 # --8<-- [start:merge]
 @T.macro
 def merge_tile(tile, m, s, cap):
-    """(m, s) = the state of what was read before and this tile, now overwritten."""
+    """(m, s) = the state so far and this tile's, merged. Overwrites tile."""
     rows, columns = tile.shape
     tile_max = T.alloc_fragment((rows,), "float32")
     tile_sum = T.alloc_fragment((rows,), "float32")
@@ -62,15 +62,15 @@ def softmax_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256):
     def softmax_online(A: T.Tensor((N, M), dtype), B: T.Tensor((N, M), dtype)):
         with T.Kernel(T.ceildiv(N, block_n), threads=threads) as pid:
             tile = T.alloc_fragment((block_n, block_m), "float32")
-            m = T.alloc_fragment((block_n,), "float32")  # running maximum of a row
-            s = T.alloc_fragment((block_n,), "float32")  # running sum of exp(x - m)
+            m = T.alloc_fragment((block_n,), "float32")  # maximum so far
+            s = T.alloc_fragment((block_n,), "float32")  # sum of exp(x - m)
             row0 = pid * block_n
             T.fill(m, LOWEST)
             T.fill(s, 0)
-            for k in T.Serial(T.ceildiv(M, block_m)):  # each needs the one before
+            for k in T.Serial(T.ceildiv(M, block_m)):  # a chain: one by one
                 load_tile(A, tile, row0, k * block_m)
                 merge_tile(tile, m, s, T.infinity("float32"))
-            for k in T.Serial(T.ceildiv(M, block_m)):  # m and s are final: reread
+            for k in T.Serial(T.ceildiv(M, block_m)):  # m, s final: reread
                 col0 = k * block_m
                 load_tile(A, tile, row0, col0)
                 for i, j in T.Parallel(block_n, block_m):

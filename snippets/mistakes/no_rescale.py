@@ -1,4 +1,4 @@
-"""The new tile's sum is added; the old one is still scaled to its own maximum."""
+"""The new tile's sum is added; the old one keeps its own scale."""
 
 import tilelang.language as T
 import torch

@@ -1,4 +1,4 @@
-"""T.Parallel over column tiles, where each needs the state of the one before."""
+"""T.Parallel over column tiles, where each needs the one before."""
 
 import tilelang
 import tilelang.language as T

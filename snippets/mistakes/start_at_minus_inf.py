@@ -1,4 +1,4 @@
-"""The right merge from the wrong start: m = -inf, not the lowest finite number."""
+"""The right merge from the wrong start, m = -inf."""
 
 import torch
 from torch import inf

@@ -1,4 +1,4 @@
-"""The merge that is often printed: rescaled to the maximum of one tile alone."""
+"""The merge that is often printed, rescaled to the current tile's maximum."""
 
 import tilelang.language as T
 import torch
@@ -22,7 +22,7 @@ def softmax_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256):
             T.fill(lse, -T.infinity("float32"))
             for k in T.Serial(T.ceildiv(M, block_m)):
                 load_tile(A, tile, row0, k * block_m)
-                T.reduce_max(tile, m, dim=1)  # of this tile, not of the row so far
+                T.reduce_max(tile, m, dim=1)  # of this tile, not the row
                 for i, j in T.Parallel(block_n, block_m):
                     tile[i, j] = T.exp2((tile[i, j] - m[i]) * LOG2E)
                 T.reduce_sum(tile, s, dim=1)
@@ -34,7 +34,8 @@ def softmax_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256):
                 load_tile(A, tile, row0, col0)
                 for i, j in T.Parallel(block_n, block_m):
                     if row0 + i < N and col0 + j < M:
-                        B[row0 + i, col0 + j] = T.exp2(tile[i, j] * LOG2E - lse[i])
+                        x = tile[i, j] * LOG2E
+                        B[row0 + i, col0 + j] = T.exp2(x - lse[i])
 
     return tile_max_merge
     # --8<-- [end:kernel]

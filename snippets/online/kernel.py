@@ -1,4 +1,4 @@
-"""The kernel on the device at hand: the example row, then a shape off any tile."""
+"""The kernel at work: the example row, then a shape that fits no tile."""
 
 import torch
 

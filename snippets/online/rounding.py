@@ -17,4 +17,5 @@ for shift in (0.0, 100.0, 10_000.0):
     single = torch.exp2(x * LOG2E - L)  # and x log2(e) here
     want = reference.softmax(x)
     a, b = (((y - want).abs() / want).max().item() for y in (pair, single))
-    print(f"{shift:>14,.0f}   {'below 1e-6' if a < 1e-6 else a:>24}   {b:>19.0e}")
+    small = "below 1e-6" if a < 1e-6 else a
+    print(f"{shift:>14,.0f}   {small:>24}   {b:>19.0e}")

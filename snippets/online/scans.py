@@ -9,7 +9,7 @@ row = torch.tensor([3.0, 1, 4, 1, 5, 9, 2, 6])
 m = row.max()  # scan 1: needs every element
 s = torch.exp(row - m).sum()  # scan 2: needs m, so it waits for scan 1
 three = torch.exp(row - m) / s  # scan 3: needs s
-two = reference.online(row, tile=3)  # scans 1 and 2 in one, then the same last scan
+two = reference.online(row, tile=3)  # scans 1 and 2 in one, then the last
 
 
 def show(values: torch.Tensor) -> str:
