@@ -60,29 +60,41 @@ def logsumexp(x: Tensor, dim: int = -1) -> Tensor:
 UNIT_ROUNDOFF = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 
-def rtol(dtype: torch.dtype, distance: Tensor | float = 0.0) -> Tensor | float:
+TILE = 256  # columns that a kernel adds up before it merges
+
+
+def rtol(dtype: torch.dtype, terms: int = 1, distance: Tensor | float = 0.0) -> Tensor | float:
     """How far a correct float32 kernel may be from the oracle, relative to the wanted value.
 
-    With u = 2^-24, the kernels round x - m once (u |x - m|), multiply by a rounded log2(e) (2 u |x - m|)
-    and exponentiate: an absolute error d in the exponent is a relative error d in the result, so the
-    bound grows with |x - m|. The exponential itself, the sum and the division add a few u that do not
-    grow; 32 u leaves room for sums of some hundred thousand terms, added tile by tile. A 16-bit output
-    is rounded once more, by half a unit in its last place.
+    With u = 2^-24, half a unit in the last place of a float32:
+
+    - 16 u for the exponential, the division and what else happens once for an element.
+    - u / 4 for each addition in a row: a tile's, then one for each tile. One addition is off by at most u;
+      over many they mostly cancel, and where all terms are equal, at worst, they drift by about a quarter.
+    - 4 u |x - m|: the kernels round x - m once and multiply it by a rounded log2(e), and an absolute error
+      in an exponent is a relative error in the result.
+    - A 16-bit output is rounded once more, by half a unit in its own last place.
 
     Args:
         dtype: the output's dtype: float32, float16 or bfloat16.
+        terms: elements in a row.
         distance: |x - m|, m being the row's maximum; a float or a tensor of the output's shape.
 
     Returns:
         the relative tolerance, of `distance`'s type.
 
     Example:
-        >>> f"{rtol(torch.float32):.1e} {rtol(torch.float32, 100.0):.1e} {rtol(torch.bfloat16):.1e}"
-        '1.9e-06 2.6e-05 3.9e-03'
+        >>> f"{rtol(torch.float32):.1e} {rtol(torch.float32, 4096):.1e}"
+        '9.7e-07 5.0e-06'
+        >>> f"{rtol(torch.float32, 4096, 100.0):.1e}"
+        '2.9e-05'
+        >>> f"{rtol(torch.bfloat16):.1e}"
+        '3.9e-03'
     """
     u = UNIT_ROUNDOFF[torch.float32]
+    additions = min(terms, TILE) + terms / TILE
     output_rounding = 0.0 if dtype == torch.float32 else UNIT_ROUNDOFF[dtype]
-    return output_rounding + 32 * u + 4 * u * distance
+    return output_rounding + (16 + additions / 4) * u + 4 * u * distance
 
 
 def smallest_subnormal(dtype: torch.dtype) -> float:

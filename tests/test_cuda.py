@@ -106,6 +106,16 @@ def test_lengths(rung, length):
 
 
 @GPU
+@pytest.mark.parametrize("rung", cuda.SOFTMAX)
+def test_a_long_row_of_equal_terms(rung):
+    """The rounding errors of the additions all go the same way."""
+    x = torch.full((2, 250_007), -2.7, device="cuda")
+    x[:, 0] = 0
+    check_softmax(functools.partial(cuda.softmax, rung=rung), x)
+    check_logsumexp(cuda.logsumexp, x)
+
+
+@GPU
 def test_rows_beyond_32_bit_offsets():
     """2^31 + M elements: the last row starts where a 32-bit offset has wrapped around."""
     M = 4096

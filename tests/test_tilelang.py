@@ -38,6 +38,14 @@ def test_rows_are_dynamic():
     assert online._kernel.cache_info().misses == 1
 
 
+def test_a_long_row_of_equal_terms():
+    """The rounding errors of the additions all go the same way."""
+    x = torch.full((2, 250_007), -2.7, device=DEVICE)
+    x[:, 0] = 0
+    check_softmax(online.softmax, x)
+    check_logsumexp(online.logsumexp, x)
+
+
 @pytest.fixture(scope="module")
 def kernel():
     return build(online.softmax_kernel(513, "float32"), DEVICE)
