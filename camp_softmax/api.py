@@ -10,10 +10,13 @@ from types import ModuleType
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.forward_ad import unpack_dual
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 BACKENDS = ("tilelang", "cuda", "torch")
 ALIASES = {"nvidia": "cuda"}  # the camp's name
+LARGEST = 2**31 - 1  # rows, counted in 32 bits by the kernels
 ALIGNMENT = 16  # bytes, what the kernels' vector loads assume of a tensor's address
 
 
@@ -91,21 +94,23 @@ def _check(name: str, x: Tensor, dim: int, backend: str) -> tuple[int, str]:
         raise TypeError(f"{name}: expected a tensor, got {type(x).__name__}; wrap it in torch.tensor(...)")
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise TypeError(f"{name}: expected dim to be an int, got {dim!r}")
-    if x.layout != torch.strided:
-        raise TypeError(f"{name}: expected a dense tensor, got layout {x.layout}; use x.to_dense()")
+    if x.layout != torch.strided or x.is_nested:
+        raise TypeError(f"{name}: expected a dense tensor, got layout {x.layout}, nested: {x.is_nested}")
     if x.dim() == 0:
         raise ValueError(f"{name}: expected a tensor of rank >= 1, got a scalar; use x.reshape(1)")
     dim = operator.index(dim)
     if not -x.dim() <= dim < x.dim():
         raise IndexError(f"{name}: expected dim in [{-x.dim()}, {x.dim() - 1}], got {dim}")
-    backend = ALIASES.get(backend, backend)
-    if backend == "auto":
-        backend = "tilelang"
-    elif backend not in BACKENDS:
-        names = ", ".join(["auto", *BACKENDS, *ALIASES])
-        raise ValueError(f"{name}: expected backend to be one of {names}, got {backend!r}")
+    names = ["auto", *BACKENDS, *ALIASES]
+    if backend not in names:
+        raise ValueError(f"{name}: expected backend to be one of {', '.join(names)}, got {backend!r}")
+    if not x.is_floating_point():
+        raise TypeError(f"{name}: expected a floating tensor, got {x.dtype}; convert with x.float()")
+    backend = "tilelang" if backend == "auto" else ALIASES.get(backend, backend)
     if backend != "torch":
         _check_kernel_input(name, x, backend)
+        if x.numel() > LARGEST * x.shape[dim]:
+            raise ValueError(f"{name}: expected up to {LARGEST} rows, got shape {tuple(x.shape)}; split it")
     return dim % x.dim(), backend
 
 
@@ -115,13 +120,15 @@ def _check_kernel_input(name: str, x: Tensor, backend: str) -> None:
         takes = ", ".join(str(dtype) for dtype in dtypes)
         raise TypeError(f"{name}: backend {backend!r} takes {takes}, got {x.dtype}; convert with x.to(...)")
     devices = ("cpu", "cuda") if backend == "tilelang" else ("cuda",)
+    if isinstance(x, FakeTensor):
+        raise ValueError(f"{name}: backend {backend!r} needs a tensor in memory, got one without storage")
     if x.device.type not in devices:
         raise ValueError(
             f"{name}: backend {backend!r} runs on {' and '.join(devices)}, got a tensor on {x.device}"
         )
-    if x.requires_grad and torch.is_grad_enabled():
+    if (x.requires_grad and torch.is_grad_enabled()) or unpack_dual(x).tangent is not None:
         raise RuntimeError(
-            f"{name}: backend {backend!r} has no backward pass; call it on x.detach() or under "
+            f"{name}: backend {backend!r} has no derivative yet; call it on x.detach() or under "
             "torch.no_grad(), or use backend='torch'"
         )
 
@@ -144,8 +151,11 @@ def _backend(name: str) -> ModuleType:
     if name == "cuda" and not torch.cuda.is_available():
         raise RuntimeError("backend 'cuda' needs a CUDA device, and torch sees none; use backend='tilelang'")
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
     except ImportError as error:
         raise RuntimeError(
             f"backend {name!r} does not work here: {error}; install it, or use backend='torch'"
         ) from error
+    if name == "tilelang" and not torch.cuda.is_available():
+        importlib.import_module("camp_softmax.tilelang.cpu").require_compiler()
+    return found

@@ -69,8 +69,8 @@ def rtol(dtype: torch.dtype, terms: int = 1, distance: Tensor | float = 0.0) -> 
     With u = 2^-24, half a unit in the last place of a float32:
 
     - 16 u for the exponential, the division and what else happens once for an element.
-    - u / 4 for each addition in a row: a tile's, then one for each tile. One addition is off by at most u;
-      over many they mostly cancel, and where all terms are equal, at worst, they drift by about a quarter.
+    - u for each addition in a row: a tile's, then one for each tile. Mostly they cancel; a row whose terms
+      are all rounded the same way, such as many of about u beside a 1, needs them all.
     - 4 u |x - m|: the kernels round x - m once and multiply it by a rounded log2(e), and an absolute error
       in an exponent is a relative error in the result.
     - A 16-bit output is rounded once more, by half a unit in its own last place.
@@ -85,16 +85,16 @@ def rtol(dtype: torch.dtype, terms: int = 1, distance: Tensor | float = 0.0) -> 
 
     Example:
         >>> f"{rtol(torch.float32):.1e} {rtol(torch.float32, 4096):.1e}"
-        '9.7e-07 5.0e-06'
+        '1.0e-06 1.7e-05'
         >>> f"{rtol(torch.float32, 4096, 100.0):.1e}"
-        '2.9e-05'
+        '4.1e-05'
         >>> f"{rtol(torch.bfloat16):.1e}"
         '3.9e-03'
     """
     u = UNIT_ROUNDOFF[torch.float32]
     additions = min(terms, TILE) + terms / TILE
     output_rounding = 0.0 if dtype == torch.float32 else UNIT_ROUNDOFF[dtype]
-    return output_rounding + (16 + additions / 4) * u + 4 * u * distance
+    return output_rounding + (16 + additions) * u + 4 * u * distance
 
 
 def smallest_subnormal(dtype: torch.dtype) -> float:

@@ -18,7 +18,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return [f"kernels: {chosen} on {torch.cuda.get_device_name()}"]
     where = {
         "tilelang": "tilelang on the CPU (no CUDA device)",
-        "cuda": "cuda is compiled, not run (no CUDA device)",
+        "cuda": "cuda needs a CUDA device: its tests are skipped here",
     }
     return ["kernels: " + where.get(chosen, "; ".join(where.values()))]
 

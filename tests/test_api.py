@@ -6,6 +6,8 @@ import sys
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 
 import camp_softmax
 from camp_softmax import logsumexp, softmax
@@ -25,14 +27,16 @@ x = torch.zeros(2, 3)
         ((x, 2), IndexError, r"expected dim in \[-2, 1\], got 2"),
         ((x, -3), IndexError, r"expected dim in \[-2, 1\], got -3"),
         ((torch.tensor(1.0), 0), ValueError, "rank >= 1"),
-        ((x.long(),), TypeError, "takes torch.float32, torch.float16, torch.bfloat16, got torch.int64"),
+        ((x.long(),), TypeError, "expected a floating tensor, got torch.int64"),
         ((x.bool(),), TypeError, "got torch.bool"),
         ((x.double(),), TypeError, "got torch.float64"),
         ((x.to(torch.complex64),), TypeError, "got torch.complex64"),
         ((x.to(torch.float8_e4m3fn),), TypeError, "got torch.float8_e4m3fn"),
         ((x.to_sparse(),), TypeError, "got layout torch.sparse_coo"),
+        ((torch.nested.nested_tensor([x], layout=torch.jagged),), TypeError, "expected a dense tensor"),
+        ((torch._efficientzerotensor(2, 3),), ValueError, "without storage"),
         ((x.to("meta"),), ValueError, "got a tensor on meta"),
-        ((torch.zeros(2, 3, requires_grad=True),), RuntimeError, "no backward pass"),
+        ((torch.zeros(2, 3, requires_grad=True),), RuntimeError, "no derivative yet"),
     ],
 )
 def test_bad_input_is_refused(operator, arguments, error, message):
@@ -50,9 +54,29 @@ def test_cuda_backend_refuses_cpu_tensors_and_16_bits(operator, name):
 
 
 @OPERATORS
-def test_unknown_backend(operator):
-    with pytest.raises(ValueError, match="one of auto, tilelang, cuda, torch, nvidia, got 'triton'"):
-        operator(x, backend="triton")
+@pytest.mark.parametrize("name", ["triton", None, ["cuda"]])
+def test_unknown_backend(operator, name):
+    with pytest.raises(ValueError, match="one of auto, tilelang, cuda, torch, nvidia, got "):
+        operator(x, backend=name)
+
+
+@OPERATORS
+def test_integers_are_refused_by_every_backend(operator):
+    with pytest.raises(TypeError, match=r"expected a floating tensor, got torch\.int64"):
+        operator(x.long(), backend="torch")
+
+
+@OPERATORS
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's own, in make_dual
+def test_forward_derivative_is_refused_too(operator):
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match="no derivative yet"):
+        operator(forward_ad.make_dual(x, torch.ones_like(x)))
+
+
+@OPERATORS
+def test_fake_tensors_are_refused(operator):
+    with FakeTensorMode(), pytest.raises(ValueError, match="without storage"):
+        operator(torch.empty(3, 8))
 
 
 @OPERATORS
@@ -100,6 +124,21 @@ def test_main_says_why_a_backend_does_not_work():
     assert done.returncode == 0, done.stderr
     assert "tilelang: not here. backend 'tilelang' does not work here" in done.stdout
     assert "torch: [0.09, 0.245, 0.665]" in done.stdout
+
+
+def test_without_a_compiler(tmp_path):
+    """On a machine without CUDA the kernels are compiled by g++; main says so and goes on."""
+    if torch.cuda.is_available():
+        pytest.skip("with a CUDA device no compiler is needed")
+    done = run("import runpy; runpy.run_module('camp_softmax', run_name='__main__')", PATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "tilelang: not here. TileLang's CPU target needs a C++ compiler" in done.stdout
+
+
+@OPERATORS
+def test_more_rows_than_the_kernels_can_count_are_refused(operator):
+    with pytest.raises(ValueError, match="expected up to 2147483647 rows"):
+        operator(torch.zeros(1, 1).expand(2**31, 1))
 
 
 @pytest.mark.parametrize("cache", ["TILELANG_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])

@@ -1,6 +1,8 @@
 """The CUDA kernels: they compile for every architecture without a GPU, and on one they match the oracle."""
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from cases import BOUNDARIES, CASES, ODD_LENGTHS, check_logsumexp, check_softmax
 cuda = pytest.importorskip("camp_softmax.cuda", exc_type=ImportError)
 from camp_softmax.cuda import runtime  # noqa: E402
 
+ROOT = Path(__file__).parents[1]
 SOURCES = sorted(runtime.HERE.glob("*.cuh"))
 KERNELS = [source for source in SOURCES if "__global__" in source.read_text(encoding="utf-8")]
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -44,6 +47,25 @@ def test_compiled_once(cold_cache, monkeypatch):
     assert bytes(runtime.compile(source, "sm_90").code) == first
     with pytest.raises(pytest.fail.Exception):
         runtime.compile(source, "sm_80")
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage"])
+def test_a_damaged_cache_entry_is_compiled_again(cold_cache, damage):
+    source = runtime.HERE / "online.cuh"
+    first = bytes(runtime.compile(source, "sm_90").code)
+    entries = [path for path in cold_cache.rglob("*") if path.is_file() and path.read_bytes() == first]
+    assert entries
+    for entry in entries:
+        entry.write_bytes(damage)
+    assert bytes(runtime.compile(source, "sm_90").code) == first
+
+
+def test_an_error_in_a_header_shows_its_line_too(cold_cache, tmp_path):
+    (tmp_path / "my-header.cuh").write_text("int a = undefined_name;\n")
+    (tmp_path / "wrong.cuh").write_text(f'#include "{tmp_path}/my-header.cuh"\n')
+    with pytest.raises(RuntimeError) as caught:
+        runtime.compile(tmp_path / "wrong.cuh", "sm_90")
+    assert "    1 | int a = undefined_name;" in str(caught.value)
 
 
 def test_a_changed_header_is_compiled_again(cold_cache, tmp_path, monkeypatch):
@@ -97,12 +119,51 @@ def test_values(rung, case):
     check_softmax(functools.partial(cuda.softmax, rung=rung), CASES[case]().cuda())
 
 
+def writes_outside(path: Path, kernel: str) -> int:
+    """How many places around the result a kernel changes, for a row that fills no block."""
+    memory = torch.full((3 * runtime.BLOCK,), 7.0, device="cuda")
+    out = memory[runtime.BLOCK : runtime.BLOCK + 5].view(1, 5)
+    runtime.run(path, kernel, torch.zeros(1, 5, device="cuda"), out)
+    out.fill_(7)
+    return int((memory != 7).sum())
+
+
+@GPU
+@pytest.mark.parametrize("rung", cuda.SOFTMAX)
+def test_nothing_is_written_outside_the_result(rung):
+    assert writes_outside(runtime.HERE / f"{rung}.cuh", cuda.SOFTMAX[rung]) == 0
+
+
+@GPU
+def test_an_unguarded_write_is_seen():
+    wrong = ROOT / "snippets" / "mistakes" / "unguarded_write.cuh"
+    assert writes_outside(wrong, "unguarded_write") == runtime.BLOCK - 5
+
+
 @GPU
 @pytest.mark.parametrize("rung", cuda.SOFTMAX)
 @pytest.mark.parametrize("length", [1, 2, 3, *BOUNDARIES, *ODD_LENGTHS, 100_003])
 def test_lengths(rung, length):
     check_softmax(functools.partial(cuda.softmax, rung=rung), random(5, length).cuda())
     check_logsumexp(cuda.logsumexp, random(5, length).cuda())
+
+
+@GPU
+def test_a_thread_of_its_own():
+    """A new thread has no CUDA context until somebody makes one current."""
+    x = random(5, 257).cuda()
+    cuda.softmax(x)
+    with ThreadPoolExecutor(1) as pool:
+        check_softmax(lambda x: pool.submit(cuda.softmax, x).result(), x)
+
+
+@GPU
+def test_output_dtype_does_not_follow_torch_s_default():
+    torch.set_default_dtype(torch.float16)
+    try:
+        assert cuda.logsumexp(torch.zeros(2, 3, device="cuda", dtype=torch.float32)).dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 @GPU

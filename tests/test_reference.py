@@ -14,6 +14,7 @@ from hypothesis import given
 
 from camp_softmax import reference
 from camp_softmax.reference import State, merge, tile_state
+from cases import CASES, M, check_logsumexp, check_softmax
 
 LOG2E = math.log2(math.e)
 LOWEST = torch.finfo(torch.float64).min  # the laws are tested in float64, where rounding is far away
@@ -46,6 +47,59 @@ def test_stable_softmax_is_softmax(row):
     total = math.fsum(math.exp(x) for x in row)
     want = torch.tensor([math.exp(x) / total for x in row], dtype=torch.float64)
     torch.testing.assert_close(reference.softmax(torch.tensor(row)), want, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.equation("eq-naive", r"\operatorname{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}")
+@given(FINITE_ROW)
+def test_softmax_is_exponentials_over_their_sum(row):
+    total = math.fsum(math.exp(x) for x in row)
+    want = torch.tensor([math.exp(x) / total for x in row], dtype=torch.float64)
+    torch.testing.assert_close(
+        reference.naive(torch.tensor(row, dtype=torch.float64)), want, rtol=1e-12, atol=0
+    )
+    assert want.sum().item() == pytest.approx(1)
+
+
+@pytest.mark.equation(
+    "eq-subtract",
+    r"\frac{e^{x_i}}{\sum_j e^{x_j}} = \frac{e^{x_i} / e^m}{\sum_j e^{x_j} / e^m}"
+    r" = \frac{e^{x_i - m}}{\sum_j e^{x_j - m}}",
+)
+@given(FINITE_ROW, FINITE)
+def test_any_number_may_be_subtracted(row, m):
+    """On paper m is arbitrary; the maximum is the one that keeps float32 finite."""
+    exponentials = [math.exp(x) for x in row]
+    divided = [e / math.exp(m) for e in exponentials]
+    shifted = [math.exp(x - m) for x in row]
+    for a, b, c in zip(exponentials, divided, shifted, strict=True):
+        weight = a / math.fsum(exponentials)
+        assert b / math.fsum(divided) == pytest.approx(weight, rel=1e-12, abs=1e-300)
+        assert c / math.fsum(shifted) == pytest.approx(weight, rel=1e-12, abs=1e-300)
+
+
+@pytest.mark.equation(
+    "eq-bounds",
+    r"0 \le e^{x_i - m} \le 1, \qquad 1 \le \sum_{j=1}^{M} e^{x_j - m} \le M, \qquad m = \max_j x_j",
+)
+@given(ROW.filter(lambda row: max(row) > -math.inf))
+def test_with_the_maximum_subtracted_nothing_overflows(row):
+    """In float32 too, where the exponential may be exactly 0."""
+    x = torch.tensor(row)
+    e = torch.exp(x - x.max())
+    assert ((e >= 0) & (e <= 1)).all()
+    assert 1 <= e.sum() <= len(row)
+
+
+@pytest.mark.equation("eq-neutral-max", r"\max(x, -\infty) = x")
+@given(SCORE)
+def test_minus_infinity_never_wins_a_maximum(x):
+    assert torch.maximum(torch.tensor(x), torch.tensor(-math.inf)) == x
+
+
+@pytest.mark.equation("eq-neutral-sum", r"s + e^{-\infty - m} = s + 0 = s")
+@given(FINITE, st.floats(0, 1e6, width=32))
+def test_minus_infinity_adds_nothing(m, s):
+    assert torch.tensor(s) + torch.exp(torch.tensor(-math.inf) - m) == s
 
 
 @pytest.mark.equation("eq-state", r"m = \max_{j \in J} x_j, \qquad s = \sum_{j \in J} e^{x_j - m}")
@@ -184,6 +238,47 @@ def test_naive_overflows_where_the_course_says():
     assert torch.exp(torch.tensor(88.72)).isfinite()
     assert torch.exp(torch.tensor(88.73)).isinf()
     assert reference.naive(torch.tensor([88.73, 0.0])).isnan().any()
+
+
+FAKES = {
+    "off by twice the tolerance": lambda y: y * (1 + 2 * reference.rtol(torch.float32, M)),
+    "zeros": torch.zeros_like,
+    "half": lambda y: y / 2,
+    "inf as 0": lambda y: y.nan_to_num(posinf=0, neginf=0),
+    "inf of the other sign": lambda y: torch.where(y.isinf(), -y, y),
+    "NaN as 0": lambda y: y.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf),
+}
+
+
+@pytest.mark.parametrize(
+    ("fake", "case"),
+    [
+        ("off by twice the tolerance", "random"),
+        ("zeros", "random"),
+        ("half", "random"),
+        ("NaN as 0", "all -inf"),
+    ],
+)
+def test_the_comparison_rejects_wrong_softmax(fake, case):
+    with pytest.raises(AssertionError, match="elements are wrong"):
+        check_softmax(lambda x: FAKES[fake](torch.softmax(x.double(), -1)).float(), CASES[case]())
+
+
+@pytest.mark.parametrize(
+    ("fake", "case"),
+    [
+        ("zeros", "random"),
+        ("half", "random"),
+        ("inf as 0", "+inf"),
+        ("inf as 0", "all -inf"),
+        ("inf of the other sign", "+inf"),
+        ("NaN as 0", "NaN first"),
+        ("half", "large"),
+    ],
+)
+def test_the_comparison_rejects_wrong_logsumexp(fake, case):
+    with pytest.raises(AssertionError, match="elements are wrong"):
+        check_logsumexp(lambda x: FAKES[fake](torch.logsumexp(x.double(), -1)).float(), CASES[case]())
 
 
 def test_states_rejects_an_empty_tile():

@@ -96,10 +96,12 @@ def test_result_is_contiguous_as_in_torch(softmax, device):
     assert softmax(random(3, 7).to(device).T, 0).is_contiguous()
 
 
-def test_negative_bit(softmax, device):
-    x = torch.complex(random(2, 7), random(2, 7)).to(device).conj().imag
+@pytest.mark.parametrize("lazy", [lambda x: torch.complex(x, x).conj().imag, torch._neg_view], ids=[0, 1])
+def test_negative_bit(softmax, logsumexp, device, lazy):
+    x = lazy(random(2, 7).to(device))
     assert x.is_neg()
     check_softmax(softmax, x)
+    check_logsumexp(logsumexp, x)
 
 
 @pytest.mark.gpu

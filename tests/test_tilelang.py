@@ -19,6 +19,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
     [
         {"block_n": 1, "block_m": 1024, "threads": 128},
         {"block_n": 4, "block_m": 32, "threads": 64},
+        {"block_n": 2, "block_m": 1, "threads": 32},
         {"block_n": 32, "block_m": 128, "threads": 256},
     ],
     ids=str,
@@ -99,6 +100,62 @@ def test_cpu_refuses_what_only_a_gpu_has():
         cpu.compile(warp_sum)
 
 
+def test_cpu_refuses_bfloat16_inside_a_program():
+    @T.prim_func
+    def rounded(A: T.Tensor((4,), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                B[i] = T.cast(T.cast(A[i], "bfloat16"), "float32")
+
+    with pytest.raises(TypeError, match="rounded: the CPU target has no bfloat16"):
+        cpu.compile(rounded)
+
+
+def test_cpu_says_what_it_could_not_compile():
+    @T.prim_func
+    def per_thread(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            lane = T.get_thread_binding()
+            B[lane] = A[lane]
+
+    with pytest.raises(TypeError, match=r"per_thread: the CPU target cannot compile it .* use a CUDA device"):
+        cpu.compile(per_thread)
+
+
+def test_cpu_runs_shared_tiles_pipelines_and_gemm():
+    @T.prim_func
+    def product(
+        A: T.Tensor((32, 64), "float32"), B: T.Tensor((64, 32), "float32"), C: T.Tensor((32, 32), "float32")
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((32, 16), "float32")
+            b = T.alloc_shared((16, 32), "float32")
+            c = T.alloc_fragment((32, 32), "float32")
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 16], a)
+                T.copy(B[k * 16, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    A, B, C = random(32, 64), random(64, 32), torch.full((32, 32), torch.nan)
+    cpu.compile(product)(A, B, C)
+    torch.testing.assert_close(C.double(), A.double() @ B.double(), rtol=1e-5, atol=1e-3)
+
+
+def test_programs_take_tensors_of_plain_sizes():
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def twice(A: T.Tensor((N,), "float32"), B: T.Tensor((N * 2,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                B[i] = A[i]
+
+    with pytest.raises(TypeError, match=r"twice: expected sizes that are numbers or names, got N \* 2"):
+        build(twice, DEVICE)
+
+
 def test_cpu_keeps_every_bit_of_a_constant():
     """The C target prints seven digits of a literal; the lowest float has nine."""
 
@@ -115,12 +172,26 @@ def test_cpu_keeps_every_bit_of_a_constant():
     assert out.tolist() == [LOWEST, torch.tensor(0.123456789).item(), 0.0]
 
 
-@pytest.mark.parametrize("block_m", [0, 3, 100, -4])
-def test_block_m_is_a_power_of_two(block_m):
-    """On a GPU a row is reduced by exchanges between 2^k threads; the CPU target would take any width."""
+@pytest.mark.parametrize(
+    ("blocks", "error", "message"),
+    [
+        ({"block_m": 0}, ValueError, "block_m to be a power of two, got 0"),
+        ({"block_m": 3}, ValueError, "block_m to be a power of two, got 3"),
+        ({"block_m": -4}, ValueError, "block_m to be a power of two, got -4"),
+        ({"block_m": True}, TypeError, "block_m to be an int, got True"),
+        ({"block_m": None}, TypeError, "block_m to be an int, got None"),
+        ({"block_m": 2**18}, ValueError, "a tile of 1 to 32768 elements"),
+        ({"block_n": 0}, ValueError, "a tile of 1 to 32768 elements"),
+        ({"block_n": -1}, ValueError, "a tile of 1 to 32768 elements"),
+        ({"threads": 100}, ValueError, "threads to be a multiple of 32"),
+    ],
+    ids=str,
+)
+def test_bad_blocks_are_refused(blocks, error, message):
+    """The CPU target would take some of these; a GPU reduces a row between 2^k threads, in registers."""
     for operator in (online.softmax, online.logsumexp):
-        with pytest.raises(ValueError, match=f"expected block_m to be a power of two, got {block_m}"):
-            operator(good(), block_m=block_m)
+        with pytest.raises(error, match=f"expected {message}"):
+            operator(good(), **blocks)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +200,10 @@ def test_block_m_is_a_power_of_two(block_m):
         (torch.zeros(2, 3, dtype=torch.int64), TypeError, r"bfloat16 rows, got torch\.int64"),
         (torch.zeros(2, 3, dtype=torch.float64), TypeError, r"bfloat16 rows, got torch\.float64"),
         (torch.zeros(3), ValueError, r"expected rows \(N, M\), got shape \(3,\)"),
+        ([[1.0]], TypeError, "expected a tensor of rows, got list"),
+        (torch._neg_view(torch.zeros(2, 4)), TypeError, "a sparse one or a lazy view"),
+        (torch.zeros(2, 4).to_sparse(), TypeError, "a sparse one or a lazy view"),
+        (torch._efficientzerotensor(2, 4), ValueError, "without storage"),
     ],
     ids=str,
 )

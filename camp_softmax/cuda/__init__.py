@@ -40,18 +40,22 @@ def softmax(rows: Tensor, *, rung: str = "online") -> Tensor:
 def logsumexp(rows: Tensor) -> Tensor:
     """log sum_j exp(x_j) of each row on a CUDA device; (N, M) to (N,), errors as for `softmax`."""
     _check(rows)
-    out = torch.empty(rows.shape[0], device=rows.device)
+    out = rows.new_empty(rows.shape[0])
     runtime.run(runtime.HERE / "online.cuh", "logsumexp_online", rows, out)
     return out
 
 
 def _check(rows: Tensor) -> None:
+    if not isinstance(rows, Tensor) or rows.layout != torch.strided or rows.is_neg():
+        raise TypeError(f"cuda: expected a dense tensor in memory, got {type(rows).__name__}")
     if rows.dtype != torch.float32:
         raise TypeError(f"cuda: the CUDA kernels take float32, got {rows.dtype}; use backend='tilelang'")
     if rows.device.type != "cuda":
         raise ValueError(f"cuda: expected a tensor on a CUDA device, got one on {rows.device}")
-    if rows.dim() != 2 or rows.numel() == 0 or not rows.is_contiguous():
+    if rows.dim() != 2 or not 0 < rows.shape[0] < 2**31 or not rows.numel() or not rows.is_contiguous():
         raise ValueError(
-            f"cuda: expected contiguous rows (N, M) with N, M >= 1, got shape {tuple(rows.shape)}, "
+            f"cuda: expected contiguous rows (N, M), 1 <= N < 2^31, M >= 1, got shape {tuple(rows.shape)}, "
             f"strides {rows.stride()}"
         )
+    if not rows.data_ptr():
+        raise ValueError("cuda: expected a tensor in memory, got one without storage")

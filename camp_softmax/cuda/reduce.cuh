@@ -1,6 +1,8 @@
 // The block reduction that the kernels share: BLOCK values in, one out, known to every thread.
 #pragma once
 
+static_assert(BLOCK > 0 && (BLOCK & (BLOCK - 1)) == 0, "the tree halves BLOCK until one value is left");
+
 // Halves the number of values at each level: with BLOCK = 8,
 //
 //   0   1   2   3   4   5   6   7

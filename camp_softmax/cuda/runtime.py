@@ -49,7 +49,8 @@ def compile(path: Path, arch: str) -> ObjectCode:
     )
     try:
         with FileStreamProgramCache() as cache:  # $XDG_CACHE_HOME/cuda-python/program-cache
-            if (cubin := cache.get(key)) is None:
+            cubin = cache.get(key)
+            if not (cubin and cubin.startswith(b"\x7fELF")):  # none yet, or a damaged file
                 cache[key] = cubin = bytes(_compile(source, options, path).code)
     except OSError as error:
         warnings.warn(f"compiled CUDA kernels are not kept on disk: {error}", RuntimeWarning, stacklevel=2)
@@ -70,8 +71,8 @@ def _with_lines(error: Exception, path: Path) -> str:
     lines = []
     for line in str(error).splitlines():
         lines.append(line)
-        if match := re.match(r"(?P<file>[\w.]+)\((?P<line>\d+)\): (error|warning)", line):
-            file = path if match["file"] == path.name else HERE / match["file"]
+        if match := re.match(r"(?P<file>.+?)\((?P<line>\d+)\): (error|warning)", line):
+            file = path if match["file"] == path.name else Path(match["file"])
             if file.exists():
                 source = file.read_text(encoding="utf-8").splitlines()[int(match["line"]) - 1]
                 lines.append(f"{match['line']:>5} | {source}")
@@ -83,7 +84,6 @@ def kernel(path: Path, name: str, device: int) -> Kernel:
     """The `extern "C"` kernel `name` of a .cuh file, loaded on CUDA device number `device`."""
     major, minor = torch.cuda.get_device_capability(device)
     with torch.cuda.device(device):
-        Device(device).set_current()
         return compile(path, f"sm_{major}{minor}").get_kernel(name)
 
 
@@ -99,6 +99,7 @@ def run(path: Path, name: str, rows: torch.Tensor, out: torch.Tensor) -> None:
     N, M = rows.shape
     device = rows.get_device()
     with torch.cuda.device(device):
+        Device(device).set_current()  # a new thread has no context yet
         stream = Stream.from_handle(torch.cuda.current_stream(device).cuda_stream)
         config = LaunchConfig(grid=N, block=BLOCK)
         launch(stream, config, kernel(path, name, device), rows.data_ptr(), out.data_ptr(), M)

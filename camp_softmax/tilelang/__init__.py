@@ -14,7 +14,7 @@ from torch import Tensor
 
 def _writable_cache() -> None:
     """Points tilelang's cache at a temporary folder if its own cannot be written: its import would fail."""
-    folder = Path(os.environ.get("TILELANG_CACHE_DIR") or Path.home() / ".tilelang" / "cache")
+    folder = Path(os.environ.get("TILELANG_CACHE_DIR") or os.path.expanduser("~/.tilelang/cache"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -38,9 +38,11 @@ for logger in (
 ):  # they log to stdout, some lines on a cold cache only
     logging.getLogger(logger).setLevel(logging.ERROR)
 
-from tvm.tirx import PrimFunc  # noqa: E402  tilelang brings its own tvm
+from tvm import tirx  # noqa: E402  tilelang brings its own tvm
+from tvm.tirx import PrimFunc  # noqa: E402
 
 ALIGNMENT = 16  # bytes; vector loads assume it, and one misaligned address kills the CUDA context
+LARGEST = 2**31 - 1  # a size that is read at launch is a 32-bit int in the kernel
 
 
 class Kernel:
@@ -50,13 +52,18 @@ class Kernel:
     CUDA device the launch is asynchronous, on torch's current stream.
     """
 
-    def __init__(self, program: PrimFunc, device: torch.device) -> None:
+    def __init__(self, program: PrimFunc, device: torch.device, pass_configs: dict | None = None) -> None:
         self.name = str(program.attrs["global_symbol"])
         self.device = device
+        if any(parameter not in program.buffer_map for parameter in program.params):
+            raise TypeError(f"{self.name}: expected tensors as the only arguments of a program")
         self.buffers = [program.buffer_map[parameter] for parameter in program.params]
+        for size in (size for buffer in self.buffers for size in buffer.shape):
+            if not isinstance(size, (tirx.Var, tirx.IntImm)):
+                raise TypeError(f"{self.name}: expected sizes that are numbers or names, got {size}")
         if device.type == "cuda":
             with torch.cuda.device(device):
-                self.launch = tilelang.compile(program, target="cuda")
+                self.launch = tilelang.compile(program, target="cuda", pass_configs=pass_configs)
         else:
             from camp_softmax.tilelang import cpu
 
@@ -78,6 +85,8 @@ class Kernel:
         what = f"{self.name}: argument {buffer.name}"
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{what}: expected a tensor, got {type(tensor).__name__}")
+        if tensor.layout != torch.strided or tensor.is_neg():
+            raise TypeError(f"{what}: expected a dense tensor in memory, got a sparse one or a lazy view")
         if str(tensor.dtype) != f"torch.{buffer.dtype}":
             raise TypeError(f"{what}: expected torch.{buffer.dtype}, got {tensor.dtype}")
         if tensor.device != self.device:
@@ -90,6 +99,10 @@ class Kernel:
             raise ValueError(f"{what}: expected shape ({', '.join(wanted)}), got {tuple(tensor.shape)}")
         if tensor.numel() == 0:
             raise ValueError(f"{what}: got an empty tensor {tuple(tensor.shape)}; there is nothing to launch")
+        if max(tensor.shape) > LARGEST:
+            raise ValueError(f"{what}: expected sizes up to {LARGEST}, got {tuple(tensor.shape)}; split it")
+        if not tensor.data_ptr():
+            raise ValueError(f"{what}: expected a tensor in memory, got one without storage")
         if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
             raise ValueError(
                 f"{what}: expected a contiguous tensor that starts at a multiple of {ALIGNMENT} bytes, got "
@@ -98,12 +111,14 @@ class Kernel:
             )
 
 
-def build(program: PrimFunc, device: torch.device | str) -> Kernel:
+def build(program: PrimFunc, device: torch.device | str, *, pass_configs: dict | None = None) -> Kernel:
     """Compiles a TileLang program for a device: CUDA as it is, CPU through `camp_softmax.tilelang.cpu`.
 
     Args:
         program: a PrimFunc whose arguments are tensors, inputs first, outputs last.
         device: where its tensors will be, such as x.device.
+        pass_configs: options of TileLang's CUDA compiler, such as {"tl.disable_warp_specialized": True}; the
+            CPU target has none.
 
     Raises:
         TypeError: the program cannot run on a CPU (see cpu.py). Called with a wrong dtype or number of
@@ -121,4 +136,4 @@ def build(program: PrimFunc, device: torch.device | str) -> Kernel:
         tensor([[0.0900, 0.2447, 0.6652],
                 [0.3333, 0.3333, 0.3333]])
     """
-    return Kernel(program, torch.empty(0, device=device).device)
+    return Kernel(program, torch.empty(0, device=device).device, pass_configs)

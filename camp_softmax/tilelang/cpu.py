@@ -14,6 +14,7 @@ import math
 import struct
 
 import tilelang
+from tilelang.contrib.cc import get_cplus_compiler
 from tvm import ir, tirx
 from tvm.tirx import PrimFunc
 
@@ -33,6 +34,7 @@ def compile(program: PrimFunc) -> tilelang.JITKernel:
 
     Raises:
         TypeError: the program uses bfloat16 or an operation that exists on a GPU only.
+        RuntimeError: there is no C++ compiler.
 
     Example:
         >>> import torch
@@ -43,8 +45,19 @@ def compile(program: PrimFunc) -> tilelang.JITKernel:
         >>> y
         tensor([[0.0900, 0.2447, 0.6652]])
     """
+    require_compiler()
     check(program)
-    return tilelang.compile(retarget(program), target="c", execution_backend="cython")
+    try:
+        return tilelang.compile(retarget(program), target="c", execution_backend="cython")
+    except Exception as error:  # whatever of TVM or g++ trips over what `check` does not know
+        name, reason = program.attrs["global_symbol"], str(error).strip().splitlines()[-1]
+        raise TypeError(f"{name}: the CPU target cannot compile it ({reason}); use a CUDA device") from error
+
+
+def require_compiler() -> None:
+    """Raises the RuntimeError of `compile` where there is no C++ compiler."""
+    if get_cplus_compiler() is None:
+        raise RuntimeError("TileLang's CPU target needs a C++ compiler: install g++, clang++, or set CXX")
 
 
 def check(program: PrimFunc) -> None:
@@ -58,6 +71,15 @@ def check(program: PrimFunc) -> None:
             )
 
     def visit(node: object) -> None:
+        dtype = str(getattr(node, "dtype", "") or getattr(getattr(node, "buffer", None), "dtype", ""))
+        if dtype.startswith(("bfloat16", "float8", "float4")):
+            raise TypeError(f"{name}: the CPU target has no {dtype}; compute in float32 there")
+        if (
+            isinstance(node, tirx.FloatImm)
+            and dtype == "float64"
+            and float(f"{node.value:.6e}") != node.value
+        ):
+            raise TypeError(f"{name}: the CPU target keeps seven digits of the float64 {node.value!r}")
         operation = getattr(getattr(node, "op", None), "name", "")
         if operation.startswith(("tl.", "tirx.ptx", "tirx.cuda")) and operation not in TILE_OPERATIONS:
             raise TypeError(
@@ -113,7 +135,7 @@ class _ToLocal(tirx.PyStmtExprMutator):
         """The C target prints seven digits of a literal, too few for the lowest finite float32, so such a
         value becomes a sum of two that are printed whole: 22 and 2 bits of its 24."""
         value = _float32(op.value)
-        if not math.isfinite(value) or value == _float32(float(f"{value:.6e}")):
+        if op.dtype != "float32" or not math.isfinite(value) or value == _float32(float(f"{value:.6e}")):
             return op
         mantissa, exponent = math.frexp(value)
         integer = int(mantissa * 2**24)

@@ -114,7 +114,7 @@ def softmax(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
 
     Args:
         rows: (N, M), N and M at least 1, contiguous and 16-byte aligned; float32, float16 or bfloat16. The
-            state is float32 whatever the dtype.
+            state is float32 whatever the dtype. No gradient flows through.
         block_n: rows a block.
         block_m: columns a tile, a power of two; any gives the same result up to rounding.
         threads: threads a block.
@@ -123,14 +123,14 @@ def softmax(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
         tensor of the shape and dtype of `rows`.
 
     Raises:
-        TypeError, ValueError: `rows` is not such a tensor, or block_m no power of two; nothing
-            is launched.
+        TypeError, ValueError: `rows` is not such a tensor, block_m is no power of two, or the tile is
+            too large for the threads; nothing is launched.
 
     Example:
         >>> softmax(torch.tensor([[0.0, 1.0, 2.0]]), block_m=2)
         tensor([[0.0900, 0.2447, 0.6652]])
     """
-    return _run(softmax_kernel, rows, rows.shape, block_n, block_m, threads)
+    return _run(softmax_kernel, rows, lambda N, M: (N, M), block_n, block_m, threads)
 
 
 def logsumexp(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
@@ -143,29 +143,45 @@ def logsumexp(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
         >>> logsumexp(torch.tensor([[0.0, 0.0]]))
         tensor([0.6931])
     """
-    return _run(logsumexp_kernel, rows, rows.shape[:1], block_n, block_m, threads)
+    return _run(logsumexp_kernel, rows, lambda N, M: (N,), block_n, block_m, threads)
 
 
 def _run(
     factory: Callable[..., PrimFunc],
     rows: Tensor,
-    shape: torch.Size,
+    shape: Callable[[int, int], tuple[int, ...]],
     block_n: int,
     block_m: int,
     threads: int,
 ) -> Tensor:
+    if not isinstance(rows, Tensor):
+        raise TypeError(f"expected a tensor of rows, got {type(rows).__name__}")
     if rows.dtype not in DTYPES:
         raise TypeError(f"expected float32, float16 or bfloat16 rows, got {rows.dtype}")
     if rows.dim() != 2:
         raise ValueError(f"expected rows (N, M), got shape {tuple(rows.shape)}")
-    if block_m < 1 or block_m & (block_m - 1):  # a row is reduced by exchanges between 2^k threads
-        raise ValueError(f"expected block_m to be a power of two, got {block_m}")
+    _check_blocks(block_n, block_m, threads)
     if rows.dtype == torch.bfloat16 and rows.device.type == "cpu":  # exact, and rounded once: see cpu.py
         return _run(factory, rows.float(), shape, block_n, block_m, threads).bfloat16()
-    out = torch.empty(shape, dtype=rows.dtype, device=rows.device)
+    out = rows.new_empty(shape(*rows.shape))
     dtype = str(rows.dtype).removeprefix("torch.")
     _kernel(factory, rows.shape[-1], dtype, rows.device, block_n, block_m, threads)(rows, out)
     return out
+
+
+def _check_blocks(block_n: int, block_m: int, threads: int) -> None:
+    for name, value in (("block_n", block_n), ("block_m", block_m), ("threads", threads)):
+        if type(value) is not int:
+            raise TypeError(f"expected {name} to be an int, got {value!r}")
+    if block_m < 1 or block_m & (block_m - 1):  # a row is reduced by exchanges between 2^k threads
+        raise ValueError(f"expected block_m to be a power of two, got {block_m}")
+    if threads not in range(32, 1025, 32):
+        raise ValueError(f"expected threads to be a multiple of 32 up to 1024, got {threads}")
+    if not 1 <= block_n * block_m <= 128 * threads:  # what fits the registers of the threads
+        raise ValueError(
+            f"expected a tile of 1 to {128 * threads} elements for {threads} threads, "
+            f"got block_n={block_n}, block_m={block_m}"
+        )
 
 
 @functools.cache
