@@ -84,6 +84,14 @@ def test_tools_of_the_build_are_not_published(site: Path) -> None:
     assert not [name for name in names if name.endswith((".py", ".md"))]
 
 
+def test_page_not_found_leads_home_in_both_languages(site: Path) -> None:
+    page = BeautifulSoup((site / "404.html").read_text("utf-8"), "html.parser")
+    assert page.select_one("article h1").text == "404"
+    links = {link.parent["lang"]: link["href"].rstrip("/.") for link in page.select("article a")}
+    assert links == {"zh": "/course", "en": "/course/en"}
+    assert not (site / "en/404.html").exists()  # a host shows that of the root
+
+
 def test_second_build_is_the_same_to_the_byte(site: Path, tmp_path: Path) -> None:
     def contents(folder: Path) -> dict[Path, bytes]:
         return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -102,7 +110,8 @@ def luminance(colour: str) -> float:
 
 def test_inks_are_readable_on_both_papers() -> None:
     tokens = (ROOT / "docs/theme/assets/tokens.css").read_text()
-    light, dark = re.split(r"^(?=\S.*\{$)", tokens, flags=re.M)[1:]
+    light, dark, scriptless = re.split(r"^(?=\S.*\{$)", tokens, flags=re.M)[1:]
+    assert re.findall(r"--.*?;", scriptless) == re.findall(r"--.*?;", dark)
     pairs = [(ink, "paper") for ink in ("ink", "quiet", "read", "state", "write", "mask", "fault")]
     pairs += [(ink, "code-paper") for ink in ("ink", "quiet", "read", "state", "write", "fault")]
     for theme in light, dark:

@@ -135,7 +135,10 @@ def test_card_holds_code_command_output_and_stamp_anywhere(site: Site) -> None:
         card = only(site.html(f"{place}/index.html"), ".card")
         codes = [code.text.strip() for code in card.select(".highlight code")]
         assert codes == ['print("a")', BODY.strip(), "a"], place
-        assert [child.name for child in card.find_all(recursive=False)] == ["div", "div", "div", "p"], place
+        assert [child.name for child in card.find_all(recursive=False)] == ["a", "div", "div", "div", "p"], (
+            place
+        )
+        assert not card.has_attr("id"), place  # Material would give it to every block of the card
         assert not card.find_parent("p"), place
 
 
@@ -178,6 +181,9 @@ def test_ledger_table_has_a_row_for_each_block(site: Site) -> None:
     site.page("verification.md", "# Verification\n\n<!-- ledger -->\n")
     site.build()
     page = site.html("verification/index.html", "en")
+    for wbr in page.select("wbr"):
+        wbr.unwrap()
+    page.smooth()
     rows = [[cell.get_text("|") for cell in row.select("td")] for row in page.select(".ledger tbody tr")]
     ran = ["NVIDIA H200|2026-11-30", "7.2"]
     assert rows == [
@@ -190,6 +196,9 @@ def test_ledger_table_has_a_row_for_each_block(site: Site) -> None:
     summary = only(site.html("verification/index.html"), ".ledger-summary").text
     assert summary == "共 4 个代码块：最新 1 · 仅主机 1 · 已改动 1 · 未运行 1"
     _, link = page.select(".ledger tbody tr:first-child a")
+    assert [cell["data-label"] for cell in page.select(".ledger tbody tr:last-child td")] == [
+        head.text for head in page.select(".ledger th")
+    ]
     target, anchor = link["href"].split("#")
     assert target == "../tutorial/one/"
     assert only(site.html("tutorial/one/index.html", "en"), f"#{anchor}")  # one id for the two cards

@@ -149,9 +149,9 @@ class _Fill(Postprocessor):
             if mark[1]:
                 return self._end(fence)
             name = anchor(fence.body)
-            identity = "" if name in seen else f' id="{name}"'
+            target = "" if name in seen else f'<a id="{name}"></a>'
             seen.add(name)
-            return f'<div class="card"{identity}>'
+            return f'<div class="card">{target}'  # Material would give an id of the card to all code in it
 
         return self.MARK.sub(fill, text)
 
@@ -202,17 +202,25 @@ def _state(state: str, words: Words) -> str:
     return f'<span class="state state--{state}">{words.states[state]}</span>'
 
 
+def _name(text: str) -> str:
+    """A path or a C++ name, which may break after / and :: only."""
+    return re.sub("(/|::)", r"\1<wbr>", escape(text))
+
+
 def _row(body: str, verdict: Verdict, pages: Sequence[tuple[str, str]], words: Words) -> str:
     first, *more = body.strip().splitlines()
-    block = f"<code>{escape(first + ' …' * bool(more))}</code><br>"
+    block = f"<code>{_name(first + ' …' * bool(more))}</code><br>"
     block += " · ".join(f'<a href="{escape(url)}">{escape(title)}</a>' for title, url in pages)
     if verdict.changed:
-        block += f"<br><small>{words.changed}{', '.join(map(escape, verdict.changed))}</small>"
+        block += f"<br><small>{words.changed}{', '.join(map(_name, verdict.changed))}</small>"
     cells = [_state(kind(verdict), words), block]
     if record := verdict.record:
-        kernels = "<br>".join(f"<code>{escape(name)}</code>" for name in dict.fromkeys(record["kernels"]))
+        kernels = "<br>".join(f"<code>{_name(name)}</code>" for name in dict.fromkeys(record["kernels"]))
         place = f"{escape(record['stamp']['device'])}<br>{_date(record['stamp'])}"
         cells += [kernels or "–", place, f"{record['seconds']:.1f}"]
     else:
         cells += ["–"] * 3
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>\n"
+    labelled = zip(
+        words.columns, cells, strict=True
+    )  # the labels are for phones, which have no room for columns
+    return "<tr>" + "".join(f'<td data-label="{label}">{cell}</td>' for label, cell in labelled) + "</tr>\n"

@@ -23,6 +23,9 @@ from stamps import Stamps, anchor, table
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
 LEDGER = "<!-- ledger -->"
 
+# Material cuts a Chinese query into indexed words, but never tries one that ends the query: 分块 became 分.
+CUT = "for(let o=s+1;o<t.length;o++)t.slice(s,o)in e"
+
 
 def _root(config: MkDocsConfig) -> Path:
     return Path(config.config_file_path).parent
@@ -35,6 +38,8 @@ def _ledger(config: MkDocsConfig) -> Ledger:
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add our Markdown extensions as objects: a module under docs/ cannot be imported by name."""
     config.markdown_extensions += [Formulas(), Stamps(_ledger(config), config.theme["language"])]
+    if not config.extra["companion"]:
+        config.theme.static_templates.discard("404.html")  # the one of the root speaks both languages
     return config
 
 
@@ -92,7 +97,12 @@ def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, n
 
 @event_priority(-100)
 def on_post_build(config: MkDocsConfig) -> None:
-    """Build the other language into a folder of this one, as strictly."""
+    """Mend the search for Chinese; build the other language into a folder of this one, as strictly."""
+    (worker,) = Path(config.site_dir, "assets/javascripts/workers").glob("search.*.js")
+    before, after = worker.read_text("utf-8").split(
+        CUT
+    )  # fails if Material has changed: look whether it is mended
+    worker.write_text(before + CUT.replace("<t", "<=t") + after, "utf-8")
     if companion := config.extra["companion"]:
         build(
             load_config(

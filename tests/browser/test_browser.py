@@ -147,12 +147,66 @@ def test_search_finds_the_chapter(visit: Open, start: str, query: str) -> None:
     expect(page.locator(f".md-search-result__link[href*='{start}{CHAPTER}']").first).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("query", "heading"),
+    [("核函数", "核函数"), ("分块", "5 · 尾部分块与掩码"), ("在线", "8 · 在线 log-sum-exp")],
+)
+def test_chinese_words_are_searched_whole(visit: Open, query: str, heading: str) -> None:
+    page = visit(f"/?q={query}")
+    results = page.locator(".md-search-result__item")
+    expect(results.first.locator("a").first).to_have_attribute("href", re.compile("/tutorial/"))
+    expect(results.first.locator("h1, h2", has_text=heading).first).to_be_attached()
+    assert set(results.locator("mark").all_text_contents()) == {query}
+
+
+def test_every_part_of_a_card_is_copied_by_its_own_button(visit: Open) -> None:
+    page = visit(CHAPTER, permissions=["clipboard-read", "clipboard-write"])
+    parts = page.locator(".card:has(.language-py)").first.locator(".highlight")
+    assert parts.count() == 3
+    for part in parts.all():
+        part.hover()
+        part.locator("[data-md-type=copy], .md-clipboard").click()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == part.locator("code").text_content().rstrip()
+
+
+def test_prompt_is_not_copied(visit: Open) -> None:
+    page = visit("/start/", permissions=["clipboard-read", "clipboard-write"])
+    block = page.locator(".language-console").first
+    block.hover()
+    block.locator("[data-md-type=copy], .md-clipboard").click()
+    assert "$ " in block.locator("code").text_content()
+    assert "$" not in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_phone_shows_equation_numbers_and_whole_ledger(visit: Open) -> None:
+    page = visit(CHAPTER, viewport={"width": 390, "height": 900})
+    for tag in page.locator(".equation .katex-tag").all():
+        box = tag.bounding_box()
+        assert 0 < box["x"] <= 390 - box["width"]
+    page.goto("/verification/")
+    assert page.locator(".ledger").evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
+def test_copy_button_lies_beside_the_code_on_a_phone(visit: Open) -> None:
+    page = visit(CHAPTER, viewport={"width": 390, "height": 900})
+    for pre in page.locator(".card pre:has(.md-code__nav)").all():
+        code, button = pre.locator("> code").bounding_box(), pre.locator(".md-code__nav").bounding_box()
+        assert code["x"] + code["width"] <= button["x"] or code["y"] >= button["y"] + button["height"]
+
+
+def test_dark_is_honoured_without_scripts(visit: Open) -> None:
+    page = visit("/", java_script_enabled=False, color_scheme="dark")
+    assert page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(18, 22, 29)"
+
+
 @pytest.mark.parametrize("start", ["/", "/en/"])
 def test_keyboard_reaches_the_text_first_and_shows_where_it_is(visit: Open, start: str) -> None:
     page = visit(start + CHAPTER)
     page.keyboard.press("Tab")
     skip = page.locator(".md-skip")
     expect(skip).to_be_focused()
+    expect(skip).to_have_text({"/": "跳到正文", "/en/": "Skip to content"}[start])
     expect(skip).to_be_in_viewport()
     seen = 0
     for _ in range(12):
