@@ -4,6 +4,7 @@
 PYTHON ?= python3
 ifdef NOVENV
 RUN := $(PYTHON) -m
+READY := python
 else
 RUN := .venv/bin/python -m
 READY := .venv/ready
@@ -11,7 +12,7 @@ endif
 
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: serve site test check gpu clean
+.PHONY: python serve site test check gpu clean
 
 serve: $(READY)  ## the site in both languages, rebuilt on every change
 	$(RUN) mkdocs serve
@@ -35,8 +36,10 @@ gpu: $(READY)  ## the tests and blocks on this machine's GPU, stamped in docs/ve
 clean:
 	rm -rf .venv site .cache
 
-.venv/ready: pyproject.toml constraints.txt
+python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, and $(PYTHON) is " + sys.version.split()[0])'
+
+.venv/ready: pyproject.toml constraints.txt | python
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,9 +29,10 @@ from typing import Any
 import pytest
 import pytest_codeblocks.plugin
 
-from blocks import SCRIPT, Fence, Ledger, pages, parse, sha256
+from blocks import Fence, Ledger, lines_of, pages, parse, sha256
 
 pytest_plugins = ["pytester"]
+collect_ignore = ["docs/hooks", "tests/browser"]  # they need MkDocs and Chromium; a path asks for them
 
 ROOT = Path(__file__).parent
 RECORDER = ROOT / "docs" / "hooks" / "record"
@@ -77,6 +79,12 @@ class Block(pytest_codeblocks.plugin.TestBlock):
             diff = list(difflib.unified_diff(*sides, "expected", "printed", lineterm="", n=9))
             if diff:
                 self.fail("\n".join(["printed something else:", *diff]), run)
+        if fence.expected and any(
+            line.lstrip().startswith(fence.expected.marker) for line in lines_of(run.output)
+        ):
+            self.fail(
+                f"printed {fence.expected.marker} at the start of a line, which would end its fence", run
+            )
         if options.stamp or options.update_outputs:
             self.user_properties.append(("run", asdict(run)))
 
@@ -93,11 +101,6 @@ class Block(pytest_codeblocks.plugin.TestBlock):
 
     def reportinfo(self):
         return self.path, self.obj.lineno - 1, self.where()
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines of an output; a fence cannot show whether the last one ended."""
-    return text.removesuffix("\n").split("\n")
 
 
 pytest_codeblocks.plugin.TestBlock = Block  # its collector makes these now
@@ -163,6 +166,7 @@ def execute(info: str, body: str, recording: bool) -> Run:
         script = home / "block.py"
         script.write_text(body, "utf-8")
         bash = ["bash", "-euo", "pipefail", "-c", body]
+        before = named(body) if recording else {}
         # stdout and stderr are files: nothing left in the background can hold up the session.
         with (home / "stdout").open("wb") as stdout, (home / "stderr").open("wb") as stderr:
             started = time.monotonic()
@@ -187,7 +191,7 @@ def execute(info: str, body: str, recording: bool) -> Run:
         seconds = round(time.monotonic() - started, 1)
         output, errors = ((home / name).read_text("utf-8", errors="replace") for name in ("stdout", "stderr"))
         run = Run(output, errors, problem, seconds)
-        return recorded(run, info, body, records) if recording and not problem else run
+        return recorded(run, info, body, before, records) if recording and not problem else run
 
 
 def environment(home: Path, records: Path | None) -> dict[str, str]:
@@ -219,16 +223,28 @@ def environment(home: Path, records: Path | None) -> dict[str, str]:
     }
 
 
-def recorded(run: Run, info: str, body: str, records: Path) -> Run:
-    """The run with what its Python processes recorded; a process without a record is a problem."""
+def named(body: str) -> dict[str, str | None]:
+    """The files of the repository that a block names, with their digests."""
+    paths = ((ROOT / word).resolve() for word in re.findall(r"[\w./-]+", body))
+    found = {path for path in paths if path.is_file() and path.is_relative_to(ROOT)}
+    return {path.relative_to(ROOT).as_posix(): sha256(path) for path in found}
+
+
+def recorded(run: Run, info: str, body: str, before: dict[str, str | None], records: Path) -> Run:
+    """The run with what its Python processes recorded, unless that cannot be trusted."""
     texts = [path.read_text("utf-8") for path in sorted(records.iterdir())]
-    if not all(texts) or not (texts or (info != "python" and not re.search(r"\bpython\b", body))):
+    python = bool(texts) or info == "python" or bool(re.search(r"\bpython\b", body))
+    if not all(texts) or (python and not texts):
         return replace(run, problem="a Python process of this block ended without its record")
     told = [json.loads(text) for text in texts]
-    files = {*SCRIPT.findall(body), *(name for record in told for name in record["files"])}
+    read = sorted({*before.items(), *(item for record in told for item in record["files"].items())}, key=str)
+    if changed := dict.fromkeys(name for name, digest in read if sha256(ROOT / name) != digest):
+        return replace(run, problem=f"{', '.join(changed)} changed while this block ran")
+    if python and not read:
+        return replace(run, problem="this block runs no file of the repository; there is nothing to record")
     return replace(
         run,
-        files={name: sha256(ROOT / name) for name in sorted(files)},
+        files=dict(read),
         kernels=list(dict.fromkeys(name for record in told for name in record["kernels"])),
     )
 
@@ -239,14 +255,13 @@ class Scribe:
     def __init__(self, ledger: str | None, update: bool) -> None:
         self.ledger, self.update = ledger, update
         self.runs: dict[str, dict] = {}
-        self.failed: set[str] = set()
+        self.passed: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         told: dict[str, Any] = dict(report.user_properties)
-        if report.failed:
-            self.failed.add(told.get("block", ""))
-        elif "run" in told:
+        if report.when == "call" and report.passed and "run" in told:
             self.runs[told["block"]] = told["run"]
+            self.passed[told["block"]] += 1
 
     def pytest_sessionfinish(self) -> None:
         if self.update:
@@ -257,26 +272,28 @@ class Scribe:
 
     def rewrite(self, page: Path) -> None:
         """Put the outputs on a page, from the bottom up so that line numbers hold."""
-        text = page.read_text("utf-8")
+        text = page.read_bytes().decode("utf-8")  # as bytes: a page keeps its CRLF
         lines = text.split("\n")
-        for fence in reversed(parse(text)):
+        for fence in reversed(parse(text.replace("\r\n", "\n"))):
             run, expected = self.runs.get(fence.body), fence.expected
             if run and expected:
+                ending = "\r" if lines[fence.line - 1].endswith("\r") else ""
                 output = lines_of(run["output"]) if run["output"] else []
-                indented = [expected.indent + line if line else "" for line in output]
+                indented = [(expected.indent + line if line else "") + ending for line in output]
                 lines[expected.line : expected.end - 1] = indented
         if lines != text.split("\n"):
-            page.write_text("\n".join(lines), "utf-8")
+            page.write_bytes("\n".join(lines).encode("utf-8"))
 
     def record(self, path: Path) -> None:
         """Renew the record of each block that passed on every page; drop those no page shows."""
         ledger, where = Ledger.load(path, ROOT), stamp()
-        for body in self.runs.keys() - self.failed:
-            run = self.runs[body]
-            kept = ("files", "output", "seconds", "kernels")
-            ledger.blocks[body] = {**{name: run[name] for name in kept}, "stamp": where}
-        shown = [fence for page in pages(ROOT) for fence in parse(page.read_text("utf-8"))]
-        for body in ledger.blocks.keys() - {fence.body for fence in shown if fence.runs}:
+        fences = [fence for page in pages(ROOT) for fence in parse(page.read_text("utf-8"))]
+        shown = Counter(fence.body for fence in fences if fence.runs)
+        for body, run in self.runs.items():
+            if self.passed[body] == shown[body]:
+                kept = ("files", "output", "seconds", "kernels")
+                ledger.blocks[body] = {**{name: run[name] for name in kept}, "stamp": where}
+        for body in ledger.blocks.keys() - shown.keys():
             del ledger.blocks[body]
         ledger.save(path)
 

@@ -2,9 +2,13 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from blocks import pages, parse
 
 ROOT = Path(__file__).parents[1]
 CONFIGURATION = """\
@@ -154,6 +158,23 @@ def test_outputs_are_rewritten_in_both_languages(tree: Tree) -> None:
     tree.run().assert_outcomes(passed=6)
 
 
+def test_a_page_keeps_its_line_endings(tree: Tree) -> None:
+    tree.pages(page := block("echo 1\n", "x\n"))
+    (tree.root / "docs" / "zh" / "a.md").write_bytes(page.replace("\n", "\r\n").encode())
+    tree.run("--update-outputs").assert_outcomes(passed=2)
+    right = block("echo 1\n", "1\n")
+    assert (tree.root / "docs" / "zh" / "a.md").read_bytes() == right.replace("\n", "\r\n").encode()
+    assert (tree.root / "docs" / "en" / "a.md").read_bytes() == right.encode()
+
+
+def test_an_output_that_would_end_its_fence_is_refused(tree: Tree) -> None:
+    tree.pages(page := block("echo '```'\n", "x\n"))
+    result = tree.run("--update-outputs")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*printed ``` at the start of a line, which would end its fence"])
+    assert (tree.root / "docs" / "zh" / "a.md").read_text("utf-8") == page
+
+
 def test_a_block_that_fails_keeps_its_output(tree: Tree) -> None:
     tree.pages(page := block("false\n", "x\n"))
     tree.run("--update-outputs").assert_outcomes(failed=2)
@@ -192,6 +213,81 @@ def test_stamps_are_merged_into_the_ledger(tree: Tree) -> None:
     stamp = {"device": "A device", "commit": None}
     assert record == {"output": "行\n", "kernels": [], "stamp": stamp}
     assert list(records["import camp_softmax\n"]["files"]) == ["camp_softmax/__init__.py"]
+
+
+def test_a_block_is_stamped_only_if_all_its_pages_ran(tree: Tree) -> None:
+    tree.write("snippets/a.py", "")
+    tree.pages(block("python snippets/a.py\n"))
+    tree.stamp("--deselect", "docs/en/a.md::line 1").assert_outcomes(passed=1, deselected=1)
+    assert tree.records() == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "info", "problem"),
+    [
+        ("python -c ''\n", "bash", "this block runs no file of the repository; *"),
+        ("print(1)\n", "python", "this block runs no file of the repository; *"),
+        ("cat a.txt\necho >> a.txt\n", "bash", "a.txt changed while this block ran"),
+        ("import a\nopen('a.py', 'a').write('#')\n", "python", "a.py changed while this block ran"),
+    ],
+)
+def test_files_that_cannot_be_recorded_are_refused(tree: Tree, body: str, info: str, problem: str) -> None:
+    tree.write("a.txt", "")
+    tree.write("a.py", "")
+    tree.pages(block(body, info=info))
+    result = tree.stamp()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines([f"docs/zh/a.md:1: {problem}"])
+    assert tree.records() == {}
+
+
+def test_a_file_that_a_block_names_is_recorded(tree: Tree) -> None:
+    tree.write("data/a.txt", "")
+    tree.pages(block("cat data/a.txt\n"))
+    tree.stamp().assert_outcomes(passed=2)
+    assert list(tree.records()["cat data/a.txt\n"]["files"]) == ["data/a.txt"]
+
+
+def uncollected(root: Path) -> list[str]:
+    """The run blocks of the pages that `pytest --codeblocks` with the pages of `make test` does not see."""
+    arguments = ["-q", "--collect-only", "--codeblocks", "-p", "no:cacheprovider", "-p", "no:xdist", "docs"]
+    arguments += [path.name for path in root.glob("README*.md")]
+    command = [sys.executable, "-m", "pytest", *arguments]
+    told = subprocess.run(command, cwd=root, capture_output=True, text=True).stdout.splitlines()
+    return sorted(
+        where
+        for page in pages(root)
+        for fence in parse(page.read_text("utf-8"))
+        if fence.runs and (where := f"{page.relative_to(root)}::line {fence.line}") not in told
+    )
+
+
+def strangers(root: Path) -> list[str]:
+    """What MkDocs may show and no guard reads: pages are *.md, and stand in docs/zh and docs/en."""
+    files = [path.relative_to(root) for path in (root / "docs").rglob("*") if path.is_file()]
+    return sorted(
+        path.as_posix() for path in files if (path.parts[1] in ("zh", "en")) != (path.suffix == ".md")
+    )
+
+
+def test_every_run_block_is_collected() -> None:
+    assert uncollected(ROOT) == []
+
+
+def test_there_are_only_pages_where_pages_are() -> None:
+    assert strangers(ROOT) == []
+
+
+def test_a_block_that_is_not_collected_is_named(tree: Tree) -> None:
+    for name in ("zh/hooks/a.md", "zh/browser/a.md", "hooks/a.md", "zh/.a/b.md"):
+        tree.write(f"docs/{name}", block("true\n"))
+    assert uncollected(tree.root) == ["docs/hooks/a.md::line 1", "docs/zh/.a/b.md::line 1"]
+
+
+def test_files_that_are_no_pages_are_named(tree: Tree) -> None:
+    for name in ("zh/a.md", "zh/a.mdown", "en/a.ipynb", "a.md", "figures/a.svg"):
+        tree.write(f"docs/{name}", "")
+    assert strangers(tree.root) == ["docs/a.md", "docs/en/a.ipynb", "docs/zh/a.mdown"]
 
 
 @pytest.mark.parametrize("body", ["python -c 'import os; os._exit(0)'\n", "python -I -c ''\n"])

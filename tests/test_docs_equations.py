@@ -1,28 +1,60 @@
 """Every numbered equation of the pages is the one that a property test names."""
 
 import ast
+import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from prose import TAG, Pages, equations, formulas, language, read
+from prose import FORMULA, SPAN, TAG, Pages, equations, formulas, language, line_of, read, unfenced, without
 
 ROOT = Path(__file__).parents[1]
 PAGES = read(ROOT)
+DIV = re.compile(r"<\w+[^>]*\bclass\s*=\s*[\"']?[^\"'>]*\bequation\b")
+DOLLAR = re.compile(r"(?<!\\)\$")
 
 
 def markers(root: Path) -> Iterator[tuple[str, str | None, str | None]]:
     """Where each `@pytest.mark.equation("eq-…", r"tex")` stands, with its arguments if literal."""
+    for where, call, _ in calls(root):
+        texts = [arg.value if isinstance(arg, ast.Constant) else None for arg in call.args]
+        yield (where, *texts) if len(texts) == 2 else (where, None, None)
+
+
+def calls(root: Path) -> Iterator[tuple[str, ast.Call, ast.FunctionDef | None]]:
+    """Each marker with the test that it decorates, None if it decorates none that pytest would collect."""
     for path in sorted((root / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-                continue
-            if node.func.attr == "equation" and ast.unparse(node.func).startswith("pytest.mark"):
+        tree = ast.parse(path.read_text("utf-8"))
+        tests = [
+            node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        ]
+        decorated = {id(mark): test for test in tests for mark in test.decorator_list}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.equation":
                 where = f"{path.relative_to(root).as_posix()}:{node.lineno}"
-                texts = [arg.value if isinstance(arg, ast.Constant) else None for arg in node.args]
-                yield (where, *texts) if len(texts) == 2 else (where, None, None)
+                yield where, node, decorated.get(id(node)) if path.name.startswith("test_") else None
+
+
+def held_complaints(root: Path) -> Iterator[str]:
+    """Markers of what never runs or holds nothing."""
+    for where, _, test in calls(root):
+        if test is None:
+            yield f"{where}: this marks no test; put it above a function test_*"
+            continue
+        if re.search(r"\b(?:skip|skipif|xfail|importorskip)\b", ast.unparse(test)):
+            yield f"{where}: {test.name} may be skipped, so it holds no equation"
+        if not any(map(asserts, ast.walk(test))):
+            yield f"{where}: {test.name} asserts nothing"
+
+
+def asserts(node: ast.AST) -> bool:
+    """An assert of something that can be false, a call of assert_…, or `raises`."""
+    if isinstance(node, ast.Call):
+        return bool(re.match(r"(?:.*\.)?(?:assert\w*|raises)$", ast.unparse(node.func)))
+    return isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant)
 
 
 def plain(tex: str) -> str:
@@ -47,11 +79,28 @@ def page_complaints(pages: Pages) -> Iterator[str]:
                     yield f'{where} must be an id of its own that begins with "eq-"'
             inside = {formula.line for equation in shown for formula in equation.formulas}
             for formula in formulas(text):
-                if TAG.search(formula.tex) and formula.line not in inside:
+                if formula.display and formula.line not in inside:
                     yield (
-                        f"{page}:{formula.line}: {formula.tex} has a number; put it in"
-                        ' <div class="equation" id="eq-…" markdown>'
+                        f"{page}:{formula.line}: {formula.tex} has no number or no id; put it in"
+                        r' <div class="equation" id="eq-…" markdown> with a \tag'
                     )
+            if len(shown) != (written := len(DIV.findall(without(SPAN, unfenced(text))))):
+                yield (
+                    f"{page}:1: {written} divs are equations, and {len(shown)} can be read; write"
+                    ' <div class="equation" id="eq-…" markdown>'
+                )
+
+
+def dollar_complaints(pages: Pages) -> Iterator[str]:
+    """Dollars that MathJax would read and the site does not: `$ x $`, one alone, a formula over lines."""
+    for page, text in pages.items():
+        prose = without(SPAN, unfenced(text))
+        for match in FORMULA.finditer(prose):
+            if "\n\n" in match[0] or ("\n" in match[0] and (match["inline"] or match["parentheses"])):
+                yield f"{page}:{line_of(prose, match.start())}: {match[0]!r}; end a formula where it begins"
+        rest = without(FORMULA, prose)
+        for match in DOLLAR.finditer(rest):
+            yield f"{page}:{line_of(rest, match.start())}: a `$` alone; write `$x$` without spaces, or `\\$`"
 
 
 def marker_complaints(pages: Pages, root: Path) -> Iterator[str]:
@@ -87,6 +136,14 @@ def test_equations_are_numbered_and_linkable() -> None:
     assert not (found := list(page_complaints(PAGES))), "\n".join(found)
 
 
+def test_every_dollar_belongs_to_a_formula() -> None:
+    assert not (found := list(dollar_complaints(PAGES))), "\n".join(found)
+
+
+def test_every_marked_test_holds_its_equation() -> None:
+    assert not (found := list(held_complaints(ROOT))), "\n".join(found)
+
+
 def test_every_equation_is_tested() -> None:
     assert not (found := list(marker_complaints(PAGES, ROOT))), "\n".join(found)
 
@@ -102,7 +159,7 @@ $$
 
 </div>
 
-$$m$$
+$m$, \$5, `$`
 
 <div class="equation" id="eq-sum" markdown>
 $$s \tag{2}$$
@@ -112,11 +169,13 @@ TEST = r"""
 import pytest
 
 @pytest.mark.equation("eq-max", r"m = \max(m_a, m_b)")
-def test_a(): ...
+def test_a():
+    assert x == 1
 
 @pytest.mark.equation("eq-sum", "s")
 @pytest.mark.parametrize("x", [1])
-def test_b(x): ...
+def test_b(x):
+    torch.testing.assert_close(x, 1)
 """
 
 
@@ -129,7 +188,13 @@ def tree(tmp_path: Path) -> Path:
 
 def complaints(text: str, tree: Path) -> list[str]:
     pages = {"docs/zh/a.md": text}
-    return [*page_complaints(pages), *marker_complaints(pages, tree)]
+    found = (
+        page_complaints(pages),
+        dollar_complaints(pages),
+        held_complaints(tree),
+        marker_complaints(pages, tree),
+    )
+    return [*itertools.chain(*found)]
 
 
 def test_right_equations_pass(tree: Path) -> None:
@@ -144,13 +209,21 @@ def test_right_equations_pass(tree: Path) -> None:
         (r"$$s \tag{2}$$", "", r"a.md:14: #eq-sum must hold one display formula with \tag{2}"),
         ("eq-sum", "eq-max", "a.md:3: #eq-max must be an id of its own"),
         ("eq-sum", "sum", 'a.md:14: #sum must be an id of its own that begins with "eq-"'),
-        ("$$m$$", r"$$m \tag{2}$$", r"a.md:12: m \tag{2} has a number; put it in <div"),
+        ("$m$", r"$$m \tag{2}$$", r"a.md:12: m \tag{2} has no number or no id; put it in <div"),
+        ("$m$", "$$m$$", "a.md:12: m has no number or no id; put it in <div"),
+        ("$m$", r"\[m\]", "a.md:12: m has no number or no id"),
+        ("$m$", r"\begin{align}m\end{align}", r"a.md:12: \begin{align}m\end{align} has no number"),
+        ('id="eq-sum" ', "", "a.md:1: 2 divs are equations, and 1 can be read"),
+        ('class="equation" id="eq-sum"', 'class="wide equation" id="eq-sum"', "a.md:1: 2 divs are"),
+        ("$m$", "$ m $", "a.md:12: a `$` alone"),
+        ("$m$", "$m", "a.md:12: a `$` alone"),
+        ("$m$", "$m\nn$", r"a.md:12: '$m\nn$'; end a formula where it begins"),
         (
             "eq-sum",
             "eq-total",
             'a.md:14: no test is marked @pytest.mark.equation("eq-total", r"s")',
         ),
-        ("eq-sum", "eq-total", "tests/test_a.py:7: no page shows #eq-sum"),
+        ("eq-sum", "eq-total", "tests/test_a.py:8: no page shows #eq-sum"),
         ("m_b)", "m_c)", r"a.md:3: #eq-max reads ['m = \\max(m_a, m_c)'], but its test (tests/te"),
     ],
 )
@@ -161,5 +234,32 @@ def test_wrong_equations_are_named(old: str, new: str, complaint: str, tree: Pat
 
 def test_a_marker_that_is_not_literal_is_named(tree: Path) -> None:
     (tree / "tests" / "test_b.py").write_text("import pytest\npytest.mark.equation(name, 'x')\n")
-    (found,) = complaints(PAGE, tree)
+    _, found = complaints(PAGE, tree)
     assert found.startswith("tests/test_b.py:2: write the equation out")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("def test_a", "def check_a", "tests/test_a.py:4: this marks no test"),
+        ("assert x == 1", "x == 1", "tests/test_a.py:4: test_a asserts nothing"),
+        ("assert x == 1", "assert True", "tests/test_a.py:4: test_a asserts nothing"),
+        (
+            "torch.testing.assert_close(x, 1)",
+            "print('assert x')",
+            "tests/test_a.py:8: test_b asserts nothing",
+        ),
+        ("assert x == 1", "pytest.skip()\n    assert x", "tests/test_a.py:4: test_a may be skipped"),
+        ("\n@pytest.mark.param", "\n@pytest.mark.skipif(1)\n@pytest.mark.param", "test_b may be skipped"),
+        ("\n@pytest.mark.param", "\n@pytest.mark.xfail\n@pytest.mark.param", "test_b may be skipped"),
+    ],
+)
+def test_a_test_that_holds_nothing_is_named(old: str, new: str, complaint: str, tree: Path) -> None:
+    assert old in TEST
+    (tree / "tests" / "test_a.py").write_text(TEST.replace(old, new))
+    assert any(complaint in found for found in complaints(PAGE, tree))
+
+
+def test_raises_holds(tree: Path) -> None:
+    (tree / "tests" / "test_a.py").write_text(TEST.replace("assert x == 1", "with pytest.raises(E): f()"))
+    assert complaints(PAGE, tree) == []

@@ -1,5 +1,7 @@
 """Both languages have the same pages, and on them the same code, formulas, anchors and numbers."""
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,9 +9,28 @@ from pathlib import Path
 import pytest
 
 from blocks import parse
-from prose import Pages, formulas, headings, language, numbers, read
+from prose import (
+    FORMULA,
+    SPAN,
+    Pages,
+    equations,
+    formulas,
+    headings,
+    language,
+    line_of,
+    numbers,
+    read,
+    unfenced,
+    without,
+)
 
-PAGES = read(Path(__file__).parents[1])
+ROOT = Path(__file__).parents[1]
+PAGES = read(ROOT)
+PATH = re.compile(r"(?:tests|snippets|camp_softmax|docs)/[\w./-]+")
+REFERENCE = re.compile(r"[(（](\d+)[)）]")
+SUP = re.compile(r"<sup>([^<]*)</sup>")
+POWERS = re.compile(r"(?<!\+ )e<sup>[−\d .]+</sup>(?: = e<sup>[−\d .]+</sup>)* = (?P<value>\d+\.\d+)")
+TERM = re.compile(r"[-+]?[\d.]+")
 
 LANGUAGES = ("zh", "en")
 
@@ -86,7 +107,64 @@ def number_complaints(pages: Pages) -> Iterator[str]:
                 )
 
 
+def code_complaints(pages: Pages) -> Iterator[str]:
+    """Assignments in code spans that one language lacks, and paths that are not there.
+
+    Other spans may differ: each language says in words what the other may say in code.
+    """
+    for path, *texts in pairs(pages):
+        zh, en = ({"".join(span.split()) for span in spans(text) if "=" in span} for text in texts)
+        for here, there, mine, other in (("zh", "en", zh, en), ("en", "zh", en, zh)):
+            for span in sorted(mine - other):
+                yield f"docs/{here}/{path}:1: `{span}` is missing in docs/{there}/{path}"
+    for page, text in pages.items():
+        for span in spans(text):
+            if PATH.fullmatch(span) and not (ROOT / span).exists():
+                yield f"{page}:1: there is no `{span}`"
+
+
+def spans(text: str) -> list[str]:
+    """What stands in backticks, without comments in Chinese."""
+    found = (match[0].strip("`").strip() for match in SPAN.finditer(unfenced(text)))
+    return [span for span in found if not re.search(r"[\u3000-\u9fff\uff00-\uffef]", span)]
+
+
+def reference_complaints(pages: Pages) -> Iterator[str]:
+    """`(7)` on a page without seven equations; how often the languages refer to one is theirs to choose."""
+    for page, text in pages.items():
+        numbers = {str(number) for number in range(1, len(equations(text)) + 1)}
+        for number in sorted(
+            set(REFERENCE.findall(without(FORMULA, without(SPAN, unfenced(text))))) - numbers
+        ):
+            yield f"{page}:1: ({number}) is no equation of this page"
+
+
+def power_complaints(pages: Pages) -> Iterator[str]:
+    """`e<sup>4 − 9</sup> = e<sup>−5</sup> = 0.0067` where it is not so, to the digits shown."""
+    for page, text in pages.items():
+        prose = without(SPAN, unfenced(text))
+        for match in POWERS.finditer(prose):
+            values = [
+                math.exp(sum(map(float, TERM.findall(plain(power))))) for power in SUP.findall(match[0])
+            ]
+            last = match["value"]
+            digits = len(last.partition(".")[2])
+            if (
+                any(not math.isclose(value, values[0]) for value in values)
+                or f"{values[0]:.{digits}f}" != last
+            ):
+                yield f"{page}:{line_of(prose, match.start())}: {match[0]} is not so: {values}"
+
+
+def plain(power: str) -> str:
+    """The exponent without spaces, and with the minus that Python reads."""
+    return "".join(power.split()).replace("−", "-")
+
+
 GUARDS = [
+    code_complaints,
+    reference_complaints,
+    power_complaints,
     page_complaints,
     fence_complaints,
     formula_complaints,
@@ -107,7 +185,7 @@ ZH = """\
 
 ## 合并 {#merge}
 
-用 $m$ 在 7 微秒内读 4.1 TB/s，0.5 倍，第 2 次。
+用 $m$ 在 7 微秒内读 4.1 TB/s，0.5 倍，第 2 次。`block_m=4`，e<sup>4 − 9</sup> = e<sup>−5</sup> = 0.0067
 
 $$
 s = s_a \\\\
@@ -125,7 +203,7 @@ EN = """\
 
 ## Merge { #merge .wide }
 
-In 7 µs, reads 4.1 TB/s and 0.5× by $m$ ([1.5](https://a.b/2.5)), `$z$`. <!-- 3.5 -->
+In 7 µs, reads 4.1 TB/s and 0.5× by $m$ ([1.5](https://a.b/2.5)), `$z$`. `block_m = 4` 0.0067 <!-- 3.5 -->
 
 $$s = s_a \\\\ + s_b$$
 
@@ -172,6 +250,12 @@ def test_a_right_translation_passes(guard: Guard) -> None:
             ["docs/zh/a.md:1: headings [(1, None), (2, 'merge"],
         ),
         (heading_complaints, "## Merge", "### Merge", ["docs/zh/a.md:1: headings"]),
+        (code_complaints, "block_m = 4", "block_m=2", ["`block_m=4` is missing", "`block_m=2` is"]),
+        (code_complaints, "`$z$`", "`docs/none.md`", ["docs/en/a.md:1: there is no `docs/none.md`"]),
+        (reference_complaints, "`$z$`", "see (1)", ["docs/en/a.md:1: (1) is no equation of this page"]),
+        (power_complaints, "`$z$`", "e<sup>−2</sup> = 0.14 e<sup>-1</sup>", []),
+        (power_complaints, "`$z$`", "e<sup>−2</sup> = 0.15", ["docs/en/a.md:5: e<sup>−2</sup> = 0.15 is"]),
+        (power_complaints, "`$z$`", "e<sup>1 − 2</sup> = e<sup>−2</sup> = 0.37", ["docs/en/a.md:5: "]),
         (number_complaints, "7 µs", "7 ms", ["zh/a.md:5: 7 µs is missing", "en/a.md:5: 7 ms is"]),
         (number_complaints, "4.1", "4.2", ["4.1 TB/s is missing", "4.2 TB/s is missing"]),
         (number_complaints, "0.5×", "half", ["docs/zh/a.md:5: 0.5 × is missing"]),

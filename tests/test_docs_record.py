@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -112,9 +113,17 @@ def record(tree: Path) -> dict | None:
 
 
 def test_it_lists_the_files_that_were_imported_or_opened(tree: Path) -> None:
-    done = run(tree, "import camp_softmax.a, sys\nopen('camp_softmax/a.cuh')\nprint(len(sys.path))")
+    for name in ("data.bin", "site/a.txt", ".cache/a.txt", "a.egg-info/PKG-INFO"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("data")
+    reads = (
+        "for name in 'camp_softmax/a.cuh', b'data.bin', 'site/a.txt', '.cache/a.txt', 'a.egg-info/PKG-INFO':"
+    )
+    code = f"import camp_softmax.a, sys\n{reads}\n    open(name)\nprint(len(sys.path))"
+    files = ["camp_softmax/__init__.py", "camp_softmax/a.cuh", "camp_softmax/a.py", "data.bin"]
+    done = run(tree, code)
     assert record(tree) == {
-        "files": ["camp_softmax/__init__.py", "camp_softmax/a.cuh", "camp_softmax/a.py"],
+        "files": {name: sha256((tree / name).read_bytes()).hexdigest() for name in files},
         "kernels": [],
     }
     assert done.stderr == ""
@@ -130,7 +139,19 @@ def test_it_lists_the_files_that_were_imported_or_opened(tree: Path) -> None:
 @pytest.mark.parametrize("ending", ["import sys; sys.exit(3)", "1 / 0"])
 def test_it_survives_errors_and_exits(tree: Path, ending: str) -> None:
     assert run(tree, f"import camp_softmax\n{ending}").returncode
-    assert record(tree) == {"files": ["camp_softmax/__init__.py"], "kernels": []}
+    assert list(record(tree)["files"]) == ["camp_softmax/__init__.py"]
+
+
+def test_it_keeps_the_file_as_it_was_when_it_was_read(tree: Path) -> None:
+    run(tree, "import camp_softmax\nopen('camp_softmax/__init__.py', 'w').write('x = 1')")
+    assert record(tree)["files"] == {"camp_softmax/__init__.py": sha256(b"").hexdigest()}
+
+
+def test_a_compiled_module_stands_for_its_source(tree: Path) -> None:
+    assert run(tree, "import camp_softmax.a").stderr == ""
+    next((tree / "records").iterdir()).unlink()
+    run(tree, "import camp_softmax.a, sys\nsys.modules.clear()")
+    assert list(record(tree)["files"]) == ["camp_softmax/__init__.py", "camp_softmax/a.py"]
 
 
 def test_a_process_that_dies_leaves_an_empty_record(tree: Path) -> None:
@@ -147,7 +168,7 @@ def test_it_runs_the_sitecustomize_that_it_hides(tree: Path) -> None:
     (tree / "other").mkdir()
     (tree / "other" / "sitecustomize.py").write_text("print('chained')")
     assert run(tree, "", tree / "other").stdout == "chained\n"
-    assert record(tree) == {"files": [], "kernels": []}
+    assert list(record(tree)["files"]) == ["other/sitecustomize.py"]
 
 
 def test_it_names_kernels_in_order_of_first_launch(tree: Path) -> None:

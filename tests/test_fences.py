@@ -132,7 +132,7 @@ def tree(tmp_path: Path) -> Path:
 
 def ledger(tree: Path) -> Ledger:
     digest = sha256(b"print(1)\n").hexdigest()
-    return Ledger(tree, {"python snippets/a.py\n": {"files": {"snippets/a.py": digest}}})
+    return Ledger(tree, {"python snippets/a.py\n": {"files": {"snippets/a.py": digest}, "output": "1\n"}})
 
 
 def test_a_block_that_never_ran(tree: Path) -> None:
@@ -148,6 +148,15 @@ def test_a_record_is_fresh_until_a_file_changes_or_goes(tree: Path) -> None:
         verdict = ledger(tree).verdict(body)
         assert (verdict.state, verdict.changed) == ("stale", ("snippets/a.py",))
         assert verdict.record is not None
+
+
+@pytest.mark.parametrize(("output", "changed"), [("1\n", ()), ("1", ()), ("2\n", ("output",))])
+def test_a_record_is_stale_if_the_page_says_another_output(
+    tree: Path, output: str, changed: tuple[str, ...]
+) -> None:
+    expected = Fence(1, 3, "", "```", "text", output)
+    verdict = ledger(tree).verdict("python snippets/a.py\n", expected)
+    assert (verdict.state, verdict.changed) == ("stale" if changed else "fresh", changed)
 
 
 def test_the_file_is_sorted_readable_and_loads_again(tree: Path) -> None:

@@ -112,6 +112,19 @@ def test_stamp_tells_the_state_in_both_languages(site: Site) -> None:
             assert f"stamp--{state.split()[0]}" in stamp["class"]
 
 
+def test_an_output_that_is_not_the_recorded_one_is_a_change(site: Site) -> None:
+    for body, output in ("echo a\n", "a\n"), ("echo b\n", "b\n"):
+        site.record(body, output=output)
+    block = "```bash\necho {}\n```\n" + EXPECTED
+    site.page("index.md", "# Home\n\n" + block.format("a") + "\n" + block.format("b") + "\n<!-- ledger -->\n")
+    site.build()
+    soup = site.html("index.html")
+    right, wrong = soup.select(".card > .stamp")
+    assert "stamp--fresh" in right["class"]
+    assert "stamp--stale" in wrong["class"]
+    assert [state.text for state in soup.select("tbody .state")] == ["最新", "已改动"]
+
+
 PLACES = {
     "page": "{}",
     "tab": '=== "one"\n\n{4}\n=== "two"\n\n    text\n',

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 RUN = ("python", "bash", "sh")  # what pytest-codeblocks runs, if nothing else stands on the line
-SCRIPT = re.compile(r"\bsnippets/[\w./-]+\.py\b")
 
 # A fence may stand in a list, a tab (indented) or a quotation; its marker alone closes it.
 OPENING = re.compile(r"(?P<indent>[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(?P<marker>`{3,}|~{3,})(?P<info>.*)")
@@ -107,7 +106,7 @@ class Verdict:
 
     state: str  # "fresh", "stale" (a file changed since) or "never"
     record: dict | None = None
-    changed: tuple[str, ...] = ()  # the files that changed or are gone
+    changed: tuple[str, ...] = ()  # the files that changed or are gone, "output" if the page's differs
 
 
 @dataclass
@@ -127,15 +126,22 @@ class Ledger:
         text = json.dumps({"blocks": self.blocks}, sort_keys=True, indent=1, ensure_ascii=False)
         path.write_text(text + "\n", "utf-8")
 
-    def verdict(self, body: str) -> Verdict:
-        """Whether the block with this text ran as it stands now."""
+    def verdict(self, body: str, expected: Fence | None = None) -> Verdict:
+        """Whether the block with this text ran as it stands now, and printed what the page says."""
         record = self.blocks.get(body)
         if record is None:
             return Verdict("never")
         changed = tuple(
             name for name, digest in sorted(record["files"].items()) if sha256(self.root / name) != digest
         )
+        if expected and lines_of(expected.body) != lines_of(record["output"]):
+            changed += ("output",)
         return Verdict("stale" if changed else "fresh", record, changed)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of an output; a fence cannot show whether the last one ended."""
+    return text.removesuffix("\n").split("\n")
 
 
 def sha256(path: Path) -> str | None:

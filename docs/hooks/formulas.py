@@ -1,5 +1,6 @@
 """Formulas become HTML and MathML while the site builds: a page needs no script to show them."""
 
+import atexit
 import html
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ function render(tex, displayMode) {
 @cache
 def _engine() -> MiniRacer:
     engine = MiniRacer()
+    atexit.register(engine.close)  # left to itself it may hang when a failed build ends
     engine.eval(KATEX.read_text("utf-8"))
     engine.eval(RENDER)
     return engine

@@ -18,7 +18,8 @@ FORMULA = re.compile(
     r"(?<!\\)\$\$(?P<dollars>.+?)\$\$"
     r"|\\\[(?P<brackets>.+?)\\\]"
     r"|(?<![\\$])\$(?!\s)(?P<inline>(?:\\.|[^\\$])+?)(?<!\s)\$"
-    r"|\\\((?P<parentheses>.+?)\\\)",
+    r"|\\\((?P<parentheses>.+?)\\\)"
+    r"|(?P<environment>\\begin\{(?P<name>[a-z]+\*?)\}.+?\\end\{(?P=name)\})",
     re.DOTALL,
 )
 EQUATION = re.compile(r'<div class="equation" id="(?P<id>[^"]*)" markdown>.*?</div>', re.DOTALL)
@@ -119,7 +120,7 @@ def _formulas(text: str, first: int = 1) -> list[Formula]:
     return [
         Formula(
             first + line_of(text, match.start()) - 1,
-            " ".join("".join(filter(None, match.groups())).split()),
+            " ".join(match[match.lastgroup or 0].split()),
             display=match["inline"] is None and match["parentheses"] is None,
         )
         for match in FORMULA.finditer(text)

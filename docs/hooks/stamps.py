@@ -156,7 +156,7 @@ class _Fill(Postprocessor):
         return self.MARK.sub(fill, text)
 
     def _end(self, fence: Fence) -> str:
-        verdict = self.ledger.verdict(fence.body)
+        verdict = self.ledger.verdict(fence.body, fence.expected)
         output = verdict.record["output"] if verdict.record and not fence.expected else ""
         if output:
             output = (
@@ -182,17 +182,24 @@ class Stamps(Extension):
         md.postprocessors.register(fill, "cards", 5)  # raw HTML is 30
 
 
-def table(ledger: Ledger, pages: Mapping[str, Sequence[tuple[str, str]]], language: str) -> str:
-    """One row for each block: `pages` maps its text to the title and address of each page that shows it."""
+class Shown(NamedTuple):
+    """A run block, with the title and address of each page that shows it."""
+
+    fence: Fence
+    links: list[tuple[str, str]]
+
+
+def table(ledger: Ledger, blocks: Sequence[Shown], language: str) -> str:
+    """One row for each block."""
     words = WORDS[language]
-    verdicts = {body: ledger.verdict(body) for body in pages}
-    rows = "".join(_row(body, verdict, pages[body], words) for body, verdict in verdicts.items())
+    verdicts = [ledger.verdict(fence.body, fence.expected) for fence, _ in blocks]
+    rows = "".join(_row(block, verdict, words) for block, verdict in zip(blocks, verdicts, strict=True))
     head = "".join(f"<th>{column}</th>" for column in words.columns)
-    counts = Counter(map(kind, verdicts.values()))
+    counts = Counter(map(kind, verdicts))
     summary = " · ".join(f"{_state(state, words)} {counts[state]}" for state in words.states)
     return (
         '<div data-search-exclude="true">'
-        f'<p class="ledger-summary">{words.summary.format(len(pages))}{summary}</p>\n'
+        f'<p class="ledger-summary">{words.summary.format(len(blocks))}{summary}</p>\n'
         f'<div class="ledger" tabindex="0"><table>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{rows}</tbody></table></div></div>"
     )
@@ -207,10 +214,10 @@ def _name(text: str) -> str:
     return re.sub("(/|::)", r"\1<wbr>", escape(text))
 
 
-def _row(body: str, verdict: Verdict, pages: Sequence[tuple[str, str]], words: Words) -> str:
-    first, *more = body.strip().splitlines()
+def _row(shown: Shown, verdict: Verdict, words: Words) -> str:
+    first, *more = shown.fence.body.strip().splitlines()
     block = f"<code>{_name(first + ' …' * bool(more))}</code><br>"
-    block += " · ".join(f'<a href="{escape(url)}">{escape(title)}</a>' for title, url in pages)
+    block += " · ".join(f'<a href="{escape(url)}">{escape(title)}</a>' for title, url in shown.links)
     if verdict.changed:
         block += f"<br><small>{words.changed}{', '.join(map(_name, verdict.changed))}</small>"
     cells = [_state(kind(verdict), words), block]
@@ -220,7 +227,5 @@ def _row(body: str, verdict: Verdict, pages: Sequence[tuple[str, str]], words: W
         cells += [kernels or "–", place, f"{record['seconds']:.1f}"]
     else:
         cells += ["–"] * 3
-    labelled = zip(
-        words.columns, cells, strict=True
-    )  # the labels are for phones, which have no room for columns
+    labelled = zip(words.columns, cells, strict=True)  # for phones, which have no room for columns
     return "<tr>" + "".join(f'<td data-label="{label}">{cell}</td>' for label, cell in labelled) + "</tr>\n"

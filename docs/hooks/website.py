@@ -18,7 +18,7 @@ from mkdocs.utils import get_relative_url
 
 from blocks import Ledger, parse
 from formulas import Formulas
-from stamps import Stamps, anchor, table
+from stamps import Shown, Stamps, anchor, table
 
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
 LEDGER = "<!-- ledger -->"
@@ -72,14 +72,15 @@ def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
             page.content = page.content.replace(LEDGER, drawn)
 
 
-def _shown(pages: list[Page], here: Page) -> dict[str, list[tuple[str, str]]]:
-    """Each run block's text, with the title of every page that shows it and the way there from `here`."""
-    shown: dict[str, list[tuple[str, str]]] = {}
+def _shown(pages: list[Page], here: Page) -> list[Shown]:
+    """Each run block, with the title of every page that shows it and the way there from `here`."""
+    shown: dict[str, Shown] = {}
     for page in pages:
-        for body in dict.fromkeys(fence.body for fence in parse(page.file.content_string) if fence.runs):
+        fences = {fence.body: fence for fence in parse(page.file.content_string) if fence.runs}
+        for body, fence in fences.items():
             url = f"{page.file.url_relative_to(here.file)}#{anchor(body)}"
-            shown.setdefault(body, []).append((str(page.title), url))
-    return shown
+            shown.setdefault(body, Shown(fence, [])).links.append((str(page.title), url))
+    return list(shown.values())
 
 
 def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:

@@ -10,6 +10,7 @@ It holds torch's profiler, so a block that opens its own cannot be stamped: it f
 
 import atexit
 import contextlib
+import hashlib
 import importlib.util
 import json
 import os
@@ -22,7 +23,10 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-SOURCES = tuple(f"{ROOT / folder}{os.sep}" for folder in ("camp_softmax", "snippets"))
+# What an environment, a build or a cache leaves in the repository is none of its files.
+LEFT = re.compile(
+    r"(?:\.git|\.venv|site|\.\w*cache|docs/hooks/record|[^/]+\.egg-info)/|.*\b__pycache__/|.*\.pyc$"
+)
 
 
 def readable(kernel: str) -> str:
@@ -32,25 +36,34 @@ def readable(kernel: str) -> str:
 
 
 class Recorder:
-    """One process: the files of ours that it reads, and the kernels that run on its device."""
+    """One process: the files of the repository that it reads, and the kernels that run on its device."""
 
     def __init__(self, folder: Path) -> None:
         # The names sort by start, and so do the kernels of a block with several processes.
         self.path = folder / f"{time.time_ns()}-{os.getpid()}.json"
         self.path.touch()
         self.process = os.getpid()
-        self.opened: set[str] = set()
+        self.files: dict[str, str | None] = {}  # with the digest at first sight
         self.kernels: list[str] | None = []  # None: they ran unseen
         sys.addaudithook(self.audit)
         sys.meta_path.insert(0, self)
         atexit.register(self.finish)
 
     def audit(self, event: str, arguments: tuple) -> None:
-        """Note each source that Python code opens: CUDA files, which no import shows."""
-        if event == "open" and str(arguments[0]).endswith((".py", ".cuh")):
-            path = os.path.abspath(str(arguments[0]))
-            if path.startswith(SOURCES):
-                self.opened.add(path)
+        """Note each file that Python code opens, to import it or to read it."""
+        if event == "open" and isinstance(arguments[0], (str, bytes)):
+            self.note(os.fsdecode(arguments[0]))
+
+    def note(self, path: str) -> None:
+        """Keep the digest of a file of the repository; of a compiled one, that of its source."""
+        with contextlib.suppress(OSError, ValueError):
+            if path.endswith(".pyc"):
+                path = importlib.util.source_from_cache(path)
+            name = os.path.relpath(os.path.realpath(path), ROOT)
+            if name in self.files or name.startswith("..") or LEFT.match(name) or not os.path.isfile(path):
+                return
+            self.files[name] = None  # first: reading it is an opening too
+            self.files[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
     def find_spec(self, name: str, path=None, target=None) -> ModuleSpec | None:
         """Have torch call `watch` right after it has started CUDA, before any launch.
@@ -105,11 +118,11 @@ class Recorder:
         """Leave the record, unless a fork of the process comes by or its kernels went unseen."""
         if os.getpid() != self.process or self.kernels is None:
             return
-        modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-        loaded = {os.path.abspath(file) for file in modules if isinstance(file, str)}
-        files = self.opened | {file for file in loaded if file.startswith(SOURCES)}
-        names = sorted(Path(file).relative_to(ROOT).as_posix() for file in files)
-        self.path.write_text(json.dumps({"files": names, "kernels": self.kernels}), "utf-8")
+        for module in list(sys.modules.values()):
+            if isinstance(file := getattr(module, "__file__", None), str):
+                self.note(file)
+        record = {"files": dict(sorted(self.files.items())), "kernels": self.kernels}
+        self.path.write_text(json.dumps(record), "utf-8")
 
 
 def chain() -> None:
