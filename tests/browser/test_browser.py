@@ -195,6 +195,15 @@ def test_copy_button_lies_beside_the_code_on_a_phone(visit: Open) -> None:
         assert code["x"] + code["width"] <= button["x"] or code["y"] >= button["y"] + button["height"]
 
 
+@pytest.mark.parametrize("address", [address for address in addresses() if "/tutorial/" in address])
+def test_code_fits_its_card_on_a_desk(visit: Open, address: str) -> None:
+    wide = (
+        "[...document.querySelectorAll('.language-py pre > code')].filter(e => e.scrollWidth > e.clientWidth)"
+    )
+    page = visit(address, viewport={"width": 1280, "height": 900})
+    assert page.evaluate(f"{wide}.map(e => e.closest('.highlight').innerText.split('\\n')[0])") == []
+
+
 def test_dark_is_honoured_without_scripts(visit: Open) -> None:
     page = visit("/", java_script_enabled=False, color_scheme="dark")
     assert page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(18, 22, 29)"
@@ -216,3 +225,67 @@ def test_keyboard_reaches_the_text_first_and_shows_where_it_is(visit: Open, star
             assert focused.evaluate("e => getComputedStyle(e).outlineStyle") != "none", focused.inner_text()
             seen += 1
     assert seen
+
+
+STEPPER = f"/{CHAPTER}"
+ROWS = [
+    ([3.0, 1, 4, 1, 5, 9, 2, 6], 3),
+    ([1000.0] * 4 + [-1000.0] * 4, 4),
+    ([-float("inf")] * 3 + [1.0, 5, 9], 3),
+    ([float(x) for x in range(-30, 31)], 7),
+]
+
+
+@pytest.mark.parametrize(("row", "tile"), ROWS)
+def test_stepper_computes_what_the_package_does(visit: Open, row: list[float], tile: int) -> None:
+    """Both in float32; the last bits may differ, since libraries round exp2 in their own way."""
+    import torch
+
+    from camp_softmax import reference
+
+    words = " ".join(map(str, row)).replace("inf", "Infinity")
+    array = "[" + words.replace(" ", ",") + "]"
+    found = visit(STEPPER).evaluate(
+        f"customElements.get('merge-stepper').steps({array}, {tile}).map(({{m, s}}) => [m, s])"
+    )
+    want = [(m.item(), s.item()) for m, s in reference.states(torch.tensor(row), tile)]
+    assert [m for m, _ in found] == [m for m, _ in want]
+    assert [s for _, s in found] == pytest.approx([s for _, s in want], rel=1e-6)
+    last = f"customElements.get('merge-stepper').steps({array}, {tile}).at(-1)"
+    weights = visit(STEPPER).evaluate(f"customElements.get('merge-stepper').weights({array}, {last}).pair")
+    assert weights == pytest.approx(reference.softmax(torch.tensor(row)).tolist(), rel=1e-5, abs=1e-30)
+
+
+@pytest.mark.parametrize(("prefix", "overflow"), [("/", "溢出"), ("/en/", "overflow")])
+def test_stepper_shows_where_the_common_form_overflows(visit: Open, prefix: str, overflow: str) -> None:
+    page = visit(f"{prefix}{CHAPTER}", viewport={"width": 390, "height": 900})
+    stepper = page.locator("merge-stepper")
+    pair, lse = (stepper.locator("section").nth(i) for i in (0, 1))
+    forward = stepper.locator("button[name=forward]")
+    forward.focus()
+    page.keyboard.press("Enter")
+    expect(stepper.locator(".now")).to_have_count(3)
+    expect(stepper.locator(".fault")).to_have_count(0)
+    page.keyboard.press("ArrowRight")
+    expect(lse.locator(".fault").first).to_contain_text(overflow)
+    expect(lse.locator("dd.fault")).to_have_text("0 ✕")
+    expect(pair.locator("dd.right")).to_have_text("1")
+    expect(forward).to_be_disabled()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("ArrowLeft")
+    expect(stepper.locator(".now")).to_have_count(3)
+
+
+def test_stepper_takes_the_readers_own_row(visit: Open) -> None:
+    stepper = visit(f"/en/{CHAPTER}").locator("merge-stepper")
+    stepper.get_by_label("Row").fill("-inf, −inf 1 5")
+    stepper.get_by_label("Tile width").fill("2")
+    forward = stepper.get_by_role("button", name="Forward")
+    forward.click()
+    expect(stepper.get_by_role("status")).to_have_text("tile 0 (of 0 to 1)")
+    expect(stepper.locator("section").nth(1).locator(".fault").first).to_contain_text("NaN")
+    forward.click()
+    expect(stepper.locator("section").nth(0)).to_contain_text("0.018 0.982")
+    stepper.get_by_label("Row").fill("1 two 3")
+    expect(stepper.get_by_role("alert")).to_contain_text("separated by spaces")
+    expect(forward).to_be_disabled()
