@@ -42,24 +42,24 @@
   const WORDS = {
     zh: {
       row: "一行数", tile: "分块宽度", back: "上一步", forward: "下一步", start: "还没读",
-      at: (k, n) => `分块 ${k}（从 0 到 ${n - 1}）`, factor: "旧的和乘以", exponent: "exp2 的指数", weights: "权重", total: "和",
+      at: (k, n) => `分块 ${k}（共 ${n} 个，从 0 数起）`, factor: "旧的和乘以", exponent: "exp2 的指数", weights: "权重", total: "和",
       pair: "(m, s)：减去较大的最大值", lse: "L：减去当前分块的最大值",
-      bad: "请输入 1 到 64 个数，用空格隔开；−∞ 写作 -inf", lowest: "最低值", overflow: "溢出", nan: "NaN"
+      bad: "请输入 1 到 64 个数，用空格隔开；−∞ 写作 -inf", width: "分块宽度请填 1 到 64 的整数", keys: "（也可以用 ← →）", lowest: "最低值", overflow: "溢出", nan: "NaN"
     },
     en: {
       row: "Row", tile: "Tile width", back: "Back", forward: "Forward", start: "nothing read yet",
-      at: (k, n) => `tile ${k} (of 0 to ${n - 1})`, factor: "old sum times", exponent: "exponent of exp2", weights: "weights", total: "sum",
+      at: (k, n) => `tile ${k} (${n} in all, counted from 0)`, factor: "old sum times", exponent: "exponent of exp2", weights: "weights", total: "sum",
       pair: "(m, s): the larger maximum taken out", lse: "L: the tile's own maximum taken out",
-      bad: "Give 1 to 64 numbers, separated by spaces; −∞ is written -inf", lowest: "lowest", overflow: "overflow", nan: "NaN"
+      bad: "Give 1 to 64 numbers, separated by spaces; −∞ is written -inf", width: "Tile width: a whole number from 1 to 64", keys: "(or the arrow keys)", lowest: "lowest", overflow: "overflow", nan: "NaN"
     }
   }
 
   const show = x => x === LOWEST ? null : Number.isNaN(x) ? "NaN" : x === Infinity ? "+∞" : x === -Infinity ? "−∞"
-    : (Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 1e-3) ? x.toExponential(2) : String(+x.toFixed(4))).replace("-", "−")
+    : (Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 1e-3) ? x.toExponential(2) : String(+x.toFixed(4))).replaceAll("-", "−")
 
   function parse(text) {
-    const words = text.trim().split(/[\s,，]+/).filter(Boolean)
-    const row = words.map(word => /^[-−]inf(inity)?$/i.test(word) ? -Infinity : Number(word.replace("−", "-")))
+    const words = text.trim().split(/[\s,，、]+/).filter(Boolean)
+    const row = words.map(word => /^[-−]inf(inity)?$/i.test(word) ? -Infinity : Number(word.replaceAll("−", "-")))
     return words.length && words.length <= 64 && !row.some(Number.isNaN) ? row : null
   }
 
@@ -72,21 +72,21 @@
     connectedCallback() {
       if (this.form) return
       this.words = WORDS[document.documentElement.lang.startsWith("zh") ? "zh" : "en"]
-      const { row, tile, back, forward } = this.words
+      const { row, tile, back, forward, keys } = this.words
       const id = `merge-stepper-${count++}`
       this.innerHTML = `
-        <form>
+        <form novalidate>
           <label for="${id}-row">${row}</label>
           <input id="${id}-row" name="row" autocomplete="off" spellcheck="false" aria-describedby="${id}-error">
           <label for="${id}-tile">${tile}</label>
-          <input id="${id}-tile" name="tile" type="number" min="1" max="64" required>
+          <input id="${id}-tile" name="tile" type="number" min="1" max="64" aria-describedby="${id}-error">
           <button type="button" name="back">← ${back}</button>
-          <button type="submit" name="forward">${forward} →</button>
+          <button type="submit" name="forward">${forward} →</button> <small>${keys}</small>
         </form>
         <p class="error" id="${id}-error" role="alert"></p>
         <p class="cells" aria-hidden="true"></p>
         <p class="place" role="status"></p>
-        <div class="forms"></div>`
+        <div class="forms" aria-live="polite"></div>`
       this.form = this.querySelector("form")
       this.form.row.value = this.getAttribute("row")
       this.form.tile.value = this.getAttribute("tile")
@@ -104,9 +104,11 @@
     restart() {
       const row = parse(this.form.row.value)
       const width = this.form.tile.valueAsNumber
-      const valid = row && Number.isInteger(width) && width >= 1
-      this.querySelector(".error").textContent = valid ? "" : this.words.bad
+      const wide = Number.isInteger(width) && width >= 1 && width <= 64
+      const valid = row && wide
+      this.querySelector(".error").textContent = row ? wide ? "" : this.words.width : this.words.bad
       this.form.row.setAttribute("aria-invalid", String(!row))
+      this.form.tile.setAttribute("aria-invalid", String(!wide))
       this.row = valid ? row : []
       this.steps = valid ? steps(row, width) : []
       this.at = 0
@@ -121,14 +123,16 @@
     draw() {
       const { words, steps, at, row, form } = this
       const step = steps[at - 1]
-      form.back.disabled = at === 0
-      form.forward.disabled = at === steps.length
+      // Not `disabled`, which would take the focus from the reader's hand; go() stops at the ends by itself.
+      form.back.setAttribute("aria-disabled", String(at === 0))
+      form.forward.setAttribute("aria-disabled", String(at === steps.length))
       this.querySelector(".cells").innerHTML = row.map((x, i) => {
         const read = step && i < step.start + step.tile.length
         const now = read && i >= step.start
-        return `<span class="${now ? "now" : read ? "read" : ""}">${show(f(x))}</span>`
+        return `<span class="${now ? "now" : read ? "read" : ""}">${show(f(x)) ?? words.lowest}</span>`
       }).join("")
-      this.querySelector(".place").textContent = step ? words.at(at - 1, steps.length) : words.start
+      this.querySelector(".place").textContent = step
+        ? `${words.at(at - 1, steps.length)}: ${step.tile.map(x => show(x) ?? words.lowest).join(" ")}` : words.start
       const last = at === steps.length && step ? weights(row, step) : null
       this.querySelector(".forms").innerHTML =
         this.column(words.pair, step
