@@ -12,13 +12,20 @@ endif
 
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: python serve site test check gpu clean
+.PHONY: python serve site publish offline test check gpu clean
 
 serve: $(READY)  ## the site in both languages, rebuilt on every change
 	$(RUN) mkdocs serve
 
 site: $(READY)  ## the site as files, in site/
 	$(RUN) mkdocs build --strict
+
+publish: $(READY)  ## the same, refused while a block's stamp is stale or missing
+	FRESH=true $(RUN) mkdocs build --strict
+
+BUILD := build
+offline: $(READY)  ## the site as build/softmax-camp.zip, to be unpacked and opened without a server
+	OFFLINE=true SITE_URL= $(RUN) mkdocs build --strict --site-dir $(abspath $(BUILD))/softmax-camp
 
 test: $(READY)  ## every kernel test and every block of every page
 	$(RUN) pytest --codeblocks README.md README.zh.md docs camp_softmax tests -n auto
@@ -34,7 +41,7 @@ gpu: $(READY)  ## the tests and blocks on this machine's GPU, stamped in docs/ve
 	$(RUN) pytest --codeblocks README.md README.zh.md docs camp_softmax tests -n auto --stamp docs/verified.json
 
 clean:
-	rm -rf .venv site .cache
+	rm -rf .venv site build .cache
 
 python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, and $(PYTHON) is " + sys.version.split()[0])'

@@ -1,9 +1,11 @@
 """What MkDocs lacks for this site: two languages in one build, stamped blocks, formulas, reading times."""
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from bs4 import BeautifulSoup
 from jinja2 import Environment
@@ -23,6 +25,11 @@ from stamps import Shown, Stamps, anchor, table
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
 LEDGER = "<!-- ledger -->"
 
+log = logging.getLogger("mkdocs.hooks.website")  # --strict counts what is said under "mkdocs"
+
+# Workers do not run on file://; this stands in for them, and the offline plugin wants it by this name.
+SHIM = "assets/iframe-worker/shim.js"
+
 # Material cuts a Chinese query into indexed words, but never tries one that ends the query: 分块 became 分.
 CUT = "for(let o=s+1;o<t.length;o++)t.slice(s,o)in e"
 
@@ -31,15 +38,24 @@ def _root(config: MkDocsConfig) -> Path:
     return Path(config.config_file_path).parent
 
 
+def _offline(config: MkDocsConfig) -> bool:
+    return config.plugins["material/offline"].config.enabled
+
+
 def _ledger(config: MkDocsConfig) -> Ledger:
     return Ledger.load(_root(config) / "docs" / "verified.json", _root(config))
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add our Markdown extensions as objects: a module under docs/ cannot be imported by name."""
-    config.markdown_extensions += [Formulas(), Stamps(_ledger(config), config.theme["language"])]
+    language = config.theme["language"]
+    config.markdown_extensions += [Formulas(), Stamps(_ledger(config), language)]
+    config.edit_uri = f"edit/main/docs/{language}/" if config.repo_url else None
     if not config.extra["companion"]:
         config.theme.static_templates.discard("404.html")  # the one of the root speaks both languages
+    if _offline(config):
+        config.extra["polyfills"] = [SHIM]  # in place of the plugin's, which is on another host
+        config.theme["features"].remove("navigation.instant")  # without a server, it stops other scripts
     return config
 
 
@@ -64,12 +80,26 @@ def reading_minutes(html: str) -> int:
 
 
 def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
-    """Draw the ledger's table, now that every page has a title."""
+    """Draw the ledger's table, now that every page has a title; say which stamps are not fresh, if asked."""
     pages = [file.page for file in files.documentation_pages() if file.page]
+    if config.extra["fresh"]:
+        _refuse_stale(pages, _ledger(config))
     for page in pages:
         if page.content and LEDGER in page.content:
             drawn = table(_ledger(config), _shown(pages, page), config.theme["language"])
             page.content = page.content.replace(LEDGER, drawn)
+
+
+def _refuse_stale(pages: list[Page], ledger: Ledger) -> None:
+    """Warn of each run block whose stamp is stale or missing, which ends a strict build."""
+    for page in pages:
+        for fence in parse(page.file.content_string):
+            verdict = ledger.verdict(fence.body, fence.expected)
+            if fence.runs and verdict.state != "fresh":
+                why = (
+                    f"changed since its stamp: {', '.join(verdict.changed)}" if verdict.record else "no stamp"
+                )
+                log.warning("%s:%d: %s", page.file.src_uri, fence.line, why)
 
 
 def _shown(pages: list[Page], here: Page) -> list[Shown]:
@@ -113,3 +143,14 @@ def on_post_build(config: MkDocsConfig) -> None:
                 strict=config.strict,
             )
         )
+        if _offline(config):
+            _pack(Path(config.site_dir))
+
+
+def _pack(folder: Path) -> None:
+    """Zip a folder beside itself, without what only servers use: the same pages make the same bytes."""
+    served = {"404.html", "sitemap.xml", "sitemap.xml.gz"}
+    with ZipFile(f"{folder}.zip", "w") as archive:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in served):
+            entry = ZipInfo(path.relative_to(folder.parent).as_posix())  # of 1980
+            archive.writestr(entry, path.read_bytes(), ZIP_DEFLATED)

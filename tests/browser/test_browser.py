@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,9 +11,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-
-pytest.importorskip("playwright")
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = "tutorial/online-log-sum-exp/"
@@ -50,16 +47,6 @@ def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         Thread(target=server.serve_forever, daemon=True).start()
         yield url
         server.shutdown()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    with sync_playwright() as playwright:  # without a path, playwright's own
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
