@@ -15,11 +15,16 @@ from bs4 import BeautifulSoup
 ROOT = Path(__file__).parents[1]
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 ADDRESS = re.compile(r"url\(\s*[\"']?(.*?)[\"']?\s*\)|@import\s+[\"'](.*?)[\"']")
+REPOSITORY = "https://github.com/example/course"
 ELSEWHERE = re.compile(r"(?:https?:)?//")
 
 
 def build(folder: Path) -> Path:
-    environment = os.environ | {"SOURCE_DATE_EPOCH": "1700000000", "SITE_URL": "https://example.org/course/"}
+    environment = os.environ | {
+        "SOURCE_DATE_EPOCH": "1700000000",
+        "SITE_URL": "https://example.org/course/",
+        "REPO_URL": REPOSITORY,
+    }
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
@@ -90,6 +95,26 @@ def test_page_not_found_leads_home_in_both_languages(site: Path) -> None:
     links = {link.parent["lang"]: link["href"].rstrip("/.") for link in page.select("article a")}
     assert links == {"zh": "/course", "en": "/course/en"}
     assert not (site / "en/404.html").exists()  # a host shows that of the root
+
+
+def test_every_page_links_to_its_own_source(site: Path) -> None:
+    pages = set(site.rglob("index.html"))
+    assert pages
+    for path in pages:
+        page = BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        (link,) = page.select("a[rel=edit]")
+        assert link["title"] == {"zh": "编辑此页", "en": "Edit this page"}[page.html["lang"]]
+        source = ROOT / link["href"].removeprefix(f"{REPOSITORY}/edit/main/")
+        assert source.is_file(), link["href"]
+        name = source.relative_to(ROOT / "docs" / page.html["lang"]).with_suffix("")
+        folder = site if page.html["lang"] == "zh" else site / "en"
+        assert path.parent == folder / (name.parent if name.name == "index" else name)
+
+
+def test_link_to_the_repository_does_not_ask_it_for_stars(site: Path) -> None:
+    page = BeautifulSoup((site / "index.html").read_text("utf-8"), "html.parser")
+    assert {link["href"] for link in page.select(".md-source")} == {REPOSITORY}
+    assert not page.select("[data-md-component=source]")  # what Material's script looks for
 
 
 def test_second_build_is_the_same_to_the_byte(site: Path, tmp_path: Path) -> None:

@@ -301,3 +301,41 @@ def test_page_outside_the_navigation_ends_the_build(site: Site, caplog: pytest.L
     with pytest.raises(Abort):
         site.build(nav=[{"Home": "index.md"}])
     assert "forgotten.md" in caplog.text
+
+
+def test_without_a_repository_no_page_links_to_one(site: Site) -> None:
+    site.build(repo_url="")
+    for language in LANGUAGES:
+        assert not site.html("index.html", language).select("a[rel=edit], .md-source")
+
+
+def test_publishing_refuses_stale_and_missing_stamps(
+    site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = {"fresh": "", "host": "", "stale": "0", "printed": "", "never": None}
+    for name, digest in blocks.items():
+        if digest is not None:
+            kernels = () if name == "host" else ("online",)
+            site.record(
+                f"echo {name}\n", digest=digest, kernels=kernels, output="b" if name == "printed" else ""
+            )
+    text = "".join(f"```bash\necho {name}\n```\n{EXPECTED if name == 'printed' else ''}\n" for name in blocks)
+    site.page("index.md", f"# Home\n\n{text}", "en")
+    monkeypatch.delenv("FRESH", raising=False)
+    site.build()  # the pages tell the state, and that is all
+    monkeypatch.setenv("FRESH", "true")
+    with pytest.raises(Abort):
+        site.build()
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == [
+        "docs/en/index.md:11: changed since its stamp: snippets/a.py",
+        "docs/en/index.md:15: changed since its stamp: output",
+        "docs/en/index.md:25: no stamp",
+    ]
+
+
+def test_publishing_takes_a_site_with_every_stamp(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.record(BODY, output="a\n")
+    site.page("index.md", f"# Home\n\n{DISPLAY}{RUN}{EXPECTED}")
+    monkeypatch.setenv("FRESH", "true")
+    site.build()

@@ -18,7 +18,7 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
-from blocks import Ledger, parse
+from blocks import Fence, Ledger, parse
 from formulas import Formulas
 from stamps import Shown, Stamps, anchor, table
 
@@ -83,31 +83,36 @@ def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
     """Draw the ledger's table, now that every page has a title; say which stamps are not fresh, if asked."""
     pages = [file.page for file in files.documentation_pages() if file.page]
     if config.extra["fresh"]:
-        _refuse_stale(pages, _ledger(config))
+        _refuse_stale(pages, config)
     for page in pages:
         if page.content and LEDGER in page.content:
             drawn = table(_ledger(config), _shown(pages, page), config.theme["language"])
             page.content = page.content.replace(LEDGER, drawn)
 
 
-def _refuse_stale(pages: list[Page], ledger: Ledger) -> None:
+def _refuse_stale(pages: list[Page], config: MkDocsConfig) -> None:
     """Warn of each run block whose stamp is stale or missing, which ends a strict build."""
+    ledger = _ledger(config)
     for page in pages:
-        for fence in parse(page.file.content_string):
+        for fence in _runs(page):
             verdict = ledger.verdict(fence.body, fence.expected)
-            if fence.runs and verdict.state != "fresh":
+            if verdict.state != "fresh":
+                where = Path(config.docs_dir).relative_to(_root(config)) / page.file.src_uri
                 why = (
                     f"changed since its stamp: {', '.join(verdict.changed)}" if verdict.record else "no stamp"
                 )
-                log.warning("%s:%d: %s", page.file.src_uri, fence.line, why)
+                log.warning("%s:%d: %s", where, fence.line, why)
+
+
+def _runs(page: Page) -> list[Fence]:
+    return [fence for fence in parse(page.file.content_string) if fence.runs]
 
 
 def _shown(pages: list[Page], here: Page) -> list[Shown]:
     """Each run block, with the title of every page that shows it and the way there from `here`."""
     shown: dict[str, Shown] = {}
     for page in pages:
-        fences = {fence.body: fence for fence in parse(page.file.content_string) if fence.runs}
-        for body, fence in fences.items():
+        for body, fence in {fence.body: fence for fence in _runs(page)}.items():
             url = f"{page.file.url_relative_to(here.file)}#{anchor(body)}"
             shown.setdefault(body, Shown(fence, [])).links.append((str(page.title), url))
     return list(shown.values())

@@ -43,7 +43,9 @@ def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         url = f"http://127.0.0.1:{server.server_port}/"
         # The address has to be known to the build: without one, Material turns instant navigation off.
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-        subprocess.run(command, cwd=ROOT, env=os.environ | {"SITE_URL": url}, check=True)
+        # With a repository, Material's own link to it would ask GitHub about it.
+        addresses = {"SITE_URL": url, "REPO_URL": "https://github.com/example/course"}
+        subprocess.run(command, cwd=ROOT, env=os.environ | addresses, check=True)
         Thread(target=server.serve_forever, daemon=True).start()
         yield url
         server.shutdown()
