@@ -4,9 +4,11 @@
 PYTHON ?= python3
 ifdef NOVENV
 RUN := $(PYTHON) -m
+BIN :=
 READY := python
 else
 RUN := .venv/bin/python -m
+BIN := .venv/bin/
 READY := .venv/ready
 endif
 
@@ -34,6 +36,8 @@ check: test  ## what CI runs: the tests, then lint, types, a strict build and a 
 	$(RUN) ruff check
 	$(RUN) ruff format --check
 	$(RUN) mypy
+	$(RUN) check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)zizmor --offline --quiet .github
 	$(RUN) mkdocs build --strict
 	$(RUN) pytest tests/browser
 
