@@ -234,14 +234,14 @@ def test_stepper_computes_what_the_package_does(visit: Open, row: list[float], t
 
     words = " ".join(map(str, row)).replace("inf", "Infinity")
     array = "[" + words.replace(" ", ",") + "]"
-    found = visit(STEPPER).evaluate(
-        f"customElements.get('merge-stepper').steps({array}, {tile}).map(({{m, s}}) => [m, s])"
-    )
+    page = visit(STEPPER)
+    page.evaluate("customElements.whenDefined('merge-stepper')")  # its script is deferred
+    steps = f"customElements.get('merge-stepper').steps({array}, {tile})"
+    found = page.evaluate(f"{steps}.map(({{m, s}}) => [m, s])")
     want = [(m.item(), s.item()) for m, s in reference.states(torch.tensor(row), tile)]
     assert [m for m, _ in found] == [m for m, _ in want]
     assert [s for _, s in found] == pytest.approx([s for _, s in want], rel=1e-6)
-    last = f"customElements.get('merge-stepper').steps({array}, {tile}).at(-1)"
-    weights = visit(STEPPER).evaluate(f"customElements.get('merge-stepper').weights({array}, {last}).pair")
+    weights = page.evaluate(f"customElements.get('merge-stepper').weights({array}, {steps}.at(-1)).pair")
     assert weights == pytest.approx(reference.softmax(torch.tensor(row)).tolist(), rel=1e-5, abs=1e-30)
 
 
