@@ -97,6 +97,20 @@ def check_logsumexp(logsumexp: Callable[[Tensor], Tensor], x: Tensor, dim: int =
     assert_close(y, want, 2 * reference.UNIT_ROUNDOFF[x.dtype], absolute)
 
 
+def check_log_softmax(log_softmax: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    """Asserts that log_softmax(x) over the last dimension is, element by element, what the oracle says.
+
+    x - m - log(s): a relative error of s is an absolute error of log(s), and both subtractions round.
+    """
+    y = log_softmax(x)
+    want = torch.log_softmax(x.cpu().double(), -1)
+    assert (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
+    absolute = reference.rtol(torch.float32, x.shape[-1])
+    assert_close(
+        y, want, 2 * reference.UNIT_ROUNDOFF[torch.float32] + reference.UNIT_ROUNDOFF[x.dtype], absolute
+    )
+
+
 def assert_close(got: Tensor, want: Tensor, rtol: Tensor | float, atol: Tensor | float = 0.0) -> None:
     """|got - want| <= rtol |want| + atol + one smallest subnormal of got's dtype; NaN and inf must agree."""
     dtype, got = got.dtype, got.cpu().double()

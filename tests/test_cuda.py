@@ -1,21 +1,42 @@
 """The CUDA kernels: they compile for every architecture without a GPU, and on one they match the oracle."""
 
 import functools
+import math
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 
-from cases import BOUNDARIES, CASES, ODD_LENGTHS, check_logsumexp, check_softmax, random
+from cases import (
+    BOUNDARIES,
+    CASES,
+    ODD_LENGTHS,
+    check_log_softmax,
+    check_logsumexp,
+    check_softmax,
+    random,
+)
 
 cuda = pytest.importorskip("camp_softmax.cuda", exc_type=ImportError)
-from camp_softmax.cuda import runtime  # noqa: E402
+from camp_softmax.cuda import plan, runtime  # noqa: E402
+from camp_softmax.limits import DTYPES  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
+READ_ONCE = {"single_read": plan.single_read, "cluster": plan.cluster}
 SOURCES = sorted(runtime.HERE.glob("*.cuh"))
-KERNELS = [source for source in SOURCES if "__global__" in source.read_text(encoding="utf-8")]
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+RUNGS = [
+    (rung, dtype) for rung in cuda.KERNELS for dtype in (DTYPES if rung in READ_ONCE else [torch.float32])
+]
+CHECKS = {"softmax": check_softmax, "log_softmax": check_log_softmax, "logsumexp": check_logsumexp}
+
+
+def check(rung, x):
+    """All operators of a rung against the oracle."""
+    for name in cuda.KERNELS[rung]:
+        CHECKS[name](functools.partial(getattr(cuda, name), rung=rung), x)
 
 
 @pytest.fixture
@@ -25,11 +46,69 @@ def cold_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
-@pytest.mark.parametrize("source", KERNELS, ids=lambda source: source.stem)
-def test_compiles_without_a_gpu(cold_cache, source, arch):
-    code = runtime.compile(source, arch)
+@pytest.mark.parametrize("rung", cuda.ONE_BLOCK_A_ROW)
+def test_compiles_without_a_gpu(cold_cache, rung, arch):
+    code = runtime.compile(runtime.HERE / f"{rung}.cuh", arch)
     assert code.code_type == "cubin"
     assert bytes(code.code)[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("rung", "M", "arch"),
+    [
+        ("single_read", 100, "sm_80"),
+        ("single_read", 4096, "sm_90"),
+        ("single_read", 1000, "sm_100"),
+        ("cluster", 50_000, "sm_90"),
+        ("cluster", 524_288, "sm_90"),
+        ("cluster", 131_072, "sm_100"),
+    ],
+)
+def test_rungs_that_read_once_compile_without_a_gpu(cold_cache, rung, M, arch, dtype, aligned):
+    constants = READ_ONCE[rung](M, dtype, "SOFTMAX", aligned).constants
+    assert runtime.compile(runtime.HERE / f"{rung}.cuh", arch, constants).code_type == "cubin"
+
+
+@pytest.mark.parametrize("output", ["LOG_SOFTMAX", "LOGSUMEXP"])
+@pytest.mark.parametrize("rung", READ_ONCE)
+def test_other_outputs_compile_without_a_gpu(cold_cache, rung, output):
+    constants = READ_ONCE[rung](1001, torch.bfloat16, output, False).constants
+    assert runtime.compile(runtime.HERE / f"{rung}.cuh", "sm_90", constants).code_type == "cubin"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("rung", READ_ONCE)
+def test_a_plan_has_room_for_every_vector(rung, dtype):
+    """What the kernel's loops reach, and what a block may have: 1024 threads, 227 KiB of shared memory."""
+    width = plan.VECTOR // dtype.itemsize
+    longest = {"single_read": plan.CAPACITY, "cluster": plan.LONGEST_CLUSTER}[rung]
+    lengths = {1, 2, 3, longest, *torch.randint(1, longest + 1, (2000,)).tolist()}
+    lengths |= {n for k in range(1, 17) for n in (longest * k // 16, longest * k // 16 - 1, 2**k, 2**k + 1)}
+    for M in sorted(n for n in lengths if 1 <= n <= longest):
+        aligned = M % width == 0
+        chosen = READ_ONCE[rung](M, dtype, "SOFTMAX", aligned)
+        sizes = {name: int(value) for name, value in chosen.constants if value.isdigit()}
+        vectors = M // width
+        if rung == "single_read":
+            lanes = min(sizes["GROUP"], sizes["THREADS"])
+            assert chosen.threads == sizes["THREADS"] <= 1024
+            assert chosen.rows == sizes["THREADS"] // lanes
+        else:
+            assert chosen.threads == sizes["THREADS"] + 32 <= 1024
+            assert chosen.shared <= 220 * 1024
+            assert sizes["STAGES"] * sizes["STAGE"] >= sizes["ITEMS"]
+            lanes = sizes["THREADS"]
+            vectors = math.ceil(math.ceil(vectors / chosen.blocks) / 8) * 8
+        assert lanes * sizes["ITEMS"] >= vectors
+        assert aligned or lanes >= width - 1  # a lane for each element before and after the vectors
+
+
+def test_rows_that_are_too_long_for_a_rung():
+    for rung, longest in (("single_read", 65_536), ("cluster", 524_288)):
+        with pytest.raises(ValueError, match=f"{rung}: expected rows of up to {longest}"):
+            READ_ONCE[rung](longest + 8, torch.float32, "SOFTMAX", True)
 
 
 def test_compile_error_shows_the_source_line(cold_cache, tmp_path):
@@ -87,20 +166,24 @@ def test_unwritable_cache_is_reported_and_does_without(monkeypatch):
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        (torch.zeros(2, 3, dtype=torch.float16), TypeError, "take float32, got torch.float16"),
+        (torch.zeros(2, 3, dtype=torch.float64), TypeError, "bfloat16, got torch.float64"),
         (torch.zeros(2, 3), ValueError, "on a CUDA device, got one on cpu"),
+        (torch.zeros(2, 3, device="meta"), ValueError, "without storage"),
+        ([0.0], TypeError, "expected a tensor, got list"),
     ],
     ids=str,
 )
 def test_bad_rows_are_refused(rows, error, message):
-    for operator in (cuda.softmax, cuda.logsumexp):
+    for operator in (cuda.softmax, cuda.log_softmax, cuda.logsumexp):
         with pytest.raises(error, match=message):
             operator(rows)
 
 
 def test_unknown_rung():
-    with pytest.raises(ValueError, match="one of three_pass, online, got 'four_pass'"):
+    with pytest.raises(ValueError, match=r"one of auto, three_pass, online, .*, got 'four_pass'"):
         cuda.softmax(torch.zeros(2, 3), rung="four_pass")
+    with pytest.raises(ValueError, match=r"one of auto, single_read, cluster, got 'online'"):
+        cuda.log_softmax(torch.zeros(2, 3), rung="online")
 
 
 @GPU
@@ -113,10 +196,16 @@ def test_bad_layouts_are_refused(layout):
 
 
 @GPU
-@pytest.mark.parametrize("rung", cuda.SOFTMAX)
+def test_rungs_for_float32_refuse_16_bits():
+    with pytest.raises(TypeError, match=r"online takes float32, got torch\.float16"):
+        cuda.softmax(torch.zeros(2, 3, device="cuda", dtype=torch.float16), rung="online")
+
+
+@GPU
+@pytest.mark.parametrize(("rung", "dtype"), RUNGS, ids=str)
 @pytest.mark.parametrize("case", CASES)
-def test_values(rung, case):
-    check_softmax(functools.partial(cuda.softmax, rung=rung), CASES[case]().cuda())
+def test_values(rung, dtype, case):
+    check(rung, CASES[case]().cuda().to(dtype))
 
 
 def writes_outside(path: Path, kernel: str) -> int:
@@ -129,9 +218,27 @@ def writes_outside(path: Path, kernel: str) -> int:
 
 
 @GPU
-@pytest.mark.parametrize("rung", cuda.SOFTMAX)
+@pytest.mark.parametrize("rung", cuda.ONE_BLOCK_A_ROW)
 def test_nothing_is_written_outside_the_result(rung):
-    assert writes_outside(runtime.HERE / f"{rung}.cuh", cuda.SOFTMAX[rung]) == 0
+    assert writes_outside(runtime.HERE / f"{rung}.cuh", f"softmax_{rung}") == 0
+
+
+@GPU
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("rung", READ_ONCE)
+@pytest.mark.parametrize("M", [1, 5, 7, 8, 17, 64, 513, 1000, 4097, 20_001])
+@pytest.mark.parametrize("offset", [0, 1, 7])
+def test_nothing_is_written_outside_an_aligned_or_misaligned_result(rung, dtype, M, offset):
+    N, width = 5, plan.VECTOR // dtype.itemsize
+    memory = torch.full((N * M + 64,), 7.0, device="cuda", dtype=dtype)
+    out = memory[32 + offset : 32 + offset + N * M].view(N, M)
+    x = torch.empty(N * M + 8, device="cuda", dtype=dtype)[offset : offset + N * M].view(N, M)
+    x.copy_(random(N, M))
+    chosen = READ_ONCE[rung](M, dtype, "SOFTMAX", M % width == 0 and offset % width == 0)
+    runtime.run_plan(chosen, x, out)
+    check_softmax(lambda x: out, x)
+    out.fill_(7)
+    assert (memory == 7).all()
 
 
 @GPU
@@ -141,11 +248,128 @@ def test_an_unguarded_write_is_seen():
 
 
 @GPU
-@pytest.mark.parametrize("rung", cuda.SOFTMAX)
+@pytest.mark.parametrize("rung", cuda.ONE_BLOCK_A_ROW)
 @pytest.mark.parametrize("length", [1, 2, 3, *BOUNDARIES, *ODD_LENGTHS, 100_003])
 def test_lengths(rung, length):
-    check_softmax(functools.partial(cuda.softmax, rung=rung), random(5, length).cuda())
-    check_logsumexp(cuda.logsumexp, random(5, length).cuda())
+    check(rung, random(5, length).cuda())
+
+
+def around_branches(rung, dtype):
+    """Lengths where a plan changes its constants, and their neighbours."""
+    width = plan.VECTOR // dtype.itemsize
+    vectors = [1, 2, 3, 16, 17, 32, 33, 64, 65, 128, 129, 2048, 2049, 4096, 4097]
+    if rung == "cluster":
+        vectors = [1, 7, 8, 9, 2048, 2049, 4096, 4097, 8192, 8193, 16384, 65536 - 8]
+    around = {v * width + d for v in vectors for d in (-1, 0, 1, width - 1)}
+    longest = {"single_read": plan.CAPACITY, "cluster": plan.LONGEST_CLUSTER}[rung]
+    return sorted(M for M in around | {longest - 1, longest} if 1 <= M <= longest)
+
+
+@GPU
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("rung", READ_ONCE)
+def test_lengths_around_branches(rung, dtype):
+    for M in around_branches(rung, dtype):
+        x = random(5, M).cuda().to(dtype)
+        for name in cuda.KERNELS[rung]:
+            CHECKS[name](functools.partial(getattr(cuda, name), rung=rung), x)
+
+
+@GPU
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("M", [*ODD_LENGTHS, 1000, 4100, 24_577, 50_257, 128_256, 250_007])
+def test_auto_on_odd_lengths(dtype, M):
+    check_softmax(cuda.softmax, random(67, M).cuda().to(dtype))
+
+
+@GPU
+@pytest.mark.parametrize("N", [1, 65_535, 65_536])
+def test_numbers_of_rows(N):
+    for rung in READ_ONCE:
+        check_softmax(functools.partial(cuda.softmax, rung=rung), random(N, 33).cuda())
+
+
+@GPU
+def test_rows_longer_than_any_cluster_holds():
+    x = random(2, plan.LONGEST_CLUSTER + 1).cuda()
+    check_softmax(cuda.softmax, x)
+    with pytest.raises(
+        ValueError, match=r"524289 elements in torch\.float16 are too long .* backend='tilelang'"
+    ):
+        cuda.softmax(x.half())
+
+
+@GPU
+@pytest.mark.parametrize(("rung", "M"), [("single_read", 1000), ("single_read", 20_001), ("cluster", 65_536)])
+def test_the_same_bits_in_every_run(rung, M):
+    x = random(700, M).cuda()
+    first = cuda.softmax(x, rung=rung)
+    assert all(torch.equal(cuda.softmax(x, rung=rung), first) for _ in range(200))
+
+
+# The plan that showed it: many blocks a multiprocessor, and a ring that holds one row.
+CROWDED = plan.Plan(
+    "cluster",
+    (
+        *(("THREADS", "256"), ("ITEMS", "8"), ("STAGE", "2"), ("STAGES", "4"), ("CLUSTER", "8")),
+        *(("ELEMENT", "Float32"), ("ALIGNED", "true"), ("OUTPUT", "SOFTMAX")),
+    ),
+    threads=288,
+    blocks=8,
+    shared=8 * 256 * 16,
+    in_flight=1000,
+)
+
+
+def wrong_rows(monkeypatch, folder: Path) -> int:
+    monkeypatch.setattr(runtime, "HERE", folder)
+    runtime.kernel.cache_clear()
+    runtime._cluster_kernel.cache_clear()
+    x = torch.randn(2048, 65_536, device="cuda", generator=torch.Generator("cuda").manual_seed(0))
+    want, y = torch.softmax(x, -1), torch.empty_like(x)
+    wrong = 0
+    for _ in range(20):
+        runtime.run_plan(CROWDED, x, y.fill_(torch.nan))
+        wrong += int((~((y - want).abs() <= 1e-4 * want)).any(-1).sum())
+    runtime.kernel.cache_clear()
+    runtime._cluster_kernel.cache_clear()
+    return wrong
+
+
+@GPU
+def test_a_stage_is_free_only_when_it_has_been_read(monkeypatch, tmp_path):
+    """Without the fence, loads from a stage are still on their way when the next row overwrites it."""
+    here = runtime.HERE
+    assert wrong_rows(monkeypatch, here) == 0
+    for source in SOURCES:
+        text = source.read_text(encoding="utf-8")
+        (tmp_path / source.name).write_text(text.replace("            reads_before_bulk_load();\n", ""))
+    assert wrong_rows(monkeypatch, tmp_path) > 0
+
+
+@GPU
+@pytest.mark.parametrize("M", [1000, 65_536])
+def test_graph_replays_beside_other_launches(M):
+    """A replayed graph shares no counter with what its stream, or another, runs meanwhile."""
+    x, z = random(300, M).cuda(), random(300, M).cuda() + 1
+    cuda.softmax(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = cuda.softmax(x)
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    for _ in range(10):
+        y.fill_(torch.nan)
+        torch.cuda.synchronize()
+        results = []
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                results.append(cuda.softmax(z))
+        graph.replay()
+        torch.cuda.synchronize()
+        check_softmax(lambda x: y, x)
+        for result in results[1:]:
+            assert torch.equal(result, results[0])
+    check_softmax(lambda z: results[0], z)
 
 
 @GPU
@@ -167,13 +391,12 @@ def test_output_dtype_does_not_follow_torch_s_default():
 
 
 @GPU
-@pytest.mark.parametrize("rung", cuda.SOFTMAX)
+@pytest.mark.parametrize("rung", ["three_pass", "online", "cluster"])
 def test_a_long_row_of_equal_terms(rung):
     """The rounding errors of the additions all go the same way."""
     x = torch.full((2, 250_007), -2.7, device="cuda")
     x[:, 0] = 0
-    check_softmax(functools.partial(cuda.softmax, rung=rung), x)
-    check_logsumexp(cuda.logsumexp, x)
+    check(rung, x)
 
 
 @GPU
@@ -182,7 +405,7 @@ def test_rows_beyond_32_bit_offsets():
     M = 4096
     x = torch.zeros(2**31 // M + 1, M, device="cuda")
     x[-1, 0] = 5
-    for rung in cuda.SOFTMAX:
+    for rung in cuda.KERNELS:
         y = cuda.softmax(x, rung=rung)
         check_softmax(lambda row, y=y: y[-1:], x[-1:])
         assert y[0, 0] == 1 / M

@@ -11,18 +11,30 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("compute-sanitizer"), reason="compute-sanitizer is not on PATH"),
 ]
 
+EVERY_OPERATOR = (
+    "[getattr(cuda, name)(x.to(dtype), rung='{}') for name in cuda.OPERATORS for dtype in DTYPES]"
+)
 KERNELS = {
-    "three_pass": "from camp_softmax import cuda; cuda.softmax(x, rung='three_pass')",
-    "online": "from camp_softmax import cuda; cuda.softmax(x, rung='online'); cuda.logsumexp(x)",
-    "tilelang online": "from camp_softmax.tilelang import online; online.softmax(x); online.logsumexp(x)",
+    "three_pass": "cuda.softmax(x, rung='three_pass')",
+    "online": "cuda.softmax(x, rung='online'); cuda.logsumexp(x)",
+    "single_read": EVERY_OPERATOR.format("single_read"),
+    "cluster": EVERY_OPERATOR.format("cluster"),
+    "tilelang online": "online.softmax(x); online.logsumexp(x)",
 }
-SIZES = [(1, 1), (3, 7), (17, 513)]  # one element, less than a warp, two row blocks and three tiles
+IMPORTS = """
+import torch
+from camp_softmax import cuda
+from camp_softmax.limits import DTYPES
+from camp_softmax.tilelang import online
+"""
+# One element; less than a warp; two row blocks and three tiles; more rows than there are clusters at once.
+SIZES = [(1, 1), (3, 7), (17, 513), (1500, 513)]
 
 
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck"])
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernel_is_clean(kernel, tool):
-    code = f"import torch\nfor size in {SIZES}:\n  x = torch.randn(size).cuda()\n  {KERNELS[kernel]}\n"
+    code = f"{IMPORTS}\nfor size in {SIZES}:\n  x = torch.randn(size).cuda()\n  {KERNELS[kernel]}\n"
     code += "torch.cuda.synchronize()\n"
     # API errors are left out: cuda-bindings asks the driver for functions that it may not have.
     options = ["--tool", tool, "--error-exitcode", "99"] + ["--report-api-errors=no"] * (tool == "memcheck")

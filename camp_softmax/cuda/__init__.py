@@ -1,61 +1,113 @@
-"""Kernels in CUDA C++, one .cuh file a rung, for float32."""
+"""Kernels in CUDA C++, one .cuh file a rung: two for float32, and those that read once for every dtype."""
 
 import torch
 from torch import Tensor
+
+from camp_softmax.cuda import plan
+from camp_softmax.limits import ALIGNMENT, DTYPES, LARGEST, check_in_memory
 
 try:
     from camp_softmax.cuda import runtime
 except Exception as error:  # a missing wheel, or a libnvrtc that does not load
     raise ImportError(f"cuda-core cannot be imported ({type(error).__name__}: {error})") from error
 
-SOFTMAX = {"three_pass": "softmax_three_pass", "online": "softmax_online"}  # rung: kernel in <rung>.cuh
+ONE_BLOCK_A_ROW = ("three_pass", "online")  # float32, a block of 256 threads each
+OPERATORS = ("softmax", "log_softmax", "logsumexp")
+KERNELS = {  # rung: the operators it has
+    "three_pass": ("softmax",),
+    "online": ("softmax", "logsumexp"),
+    "single_read": OPERATORS,
+    "cluster": OPERATORS,
+}
 
 
-def softmax(rows: Tensor, *, rung: str = "online") -> Tensor:
+def softmax(rows: Tensor, *, rung: str = "auto") -> Tensor:
     """softmax of each row on a CUDA device.
 
     Args:
-        rows: (N, M) contiguous float32 on a CUDA device, N and M at least 1.
-        rung: "three_pass" or "online".
+        rows: (N, M) contiguous float32, float16 or bfloat16 on a CUDA device, N and M at least 1.
+        rung: "three_pass" or "online" (float32), "single_read" (up to 65536 columns), "cluster" (up to
+            524288, on a GPU with clusters), or "auto": what was measured to be fastest for this length.
 
     Returns:
-        float32 tensor of the shape of `rows`.
+        tensor of the shape and dtype of `rows`; a row with NaN or +inf, or of -inf only, is NaN.
 
     Raises:
-        TypeError: `rows` is not a float32 tensor.
-        ValueError: it is not on a CUDA device, not two-dimensional, empty or strided, or there is no such
-            rung. Nothing is launched.
+        TypeError: `rows` is no such tensor, or the rung does not take its dtype.
+        ValueError: it is not on a CUDA device, not two-dimensional, empty, strided, or its rows are too long
+            for the rung; there is no such rung. Nothing is launched.
+        RuntimeError: the device has no clusters.
 
     Example (on a GPU):
         softmax(torch.tensor([[0.0, 1.0, 2.0]], device="cuda"))  # [[0.0900, 0.2447, 0.6652]]
     """
-    if rung not in SOFTMAX:
-        raise ValueError(f"softmax: expected rung to be one of {', '.join(SOFTMAX)}, got {rung!r}")
+    return _run("softmax", rows, rung)
+
+
+def log_softmax(rows: Tensor, *, rung: str = "auto") -> Tensor:
+    """log(softmax(rows)) as x - m - log(s), which takes no logarithm of a 0. Arguments as for `softmax`."""
+    return _run("log_softmax", rows, rung)
+
+
+def logsumexp(rows: Tensor, *, rung: str = "auto") -> Tensor:
+    """log sum_j exp(x_j) of each row; (N, M) to (N,). Arguments and errors as for `softmax`."""
+    return _run("logsumexp", rows, rung)
+
+
+def _run(operator: str, rows: Tensor, rung: str) -> Tensor:
+    names = ["auto", *(name for name, has in KERNELS.items() if operator in has)]
+    if rung not in names:
+        raise ValueError(f"{operator}: expected rung to be one of {', '.join(names)}, got {rung!r}")
     _check(rows)
-    out = torch.empty_like(rows)
-    runtime.run(runtime.HERE / f"{rung}.cuh", SOFTMAX[rung], rows, out)
+    if rung == "auto":
+        found = fastest(rows.shape[1], rows.dtype, rows.device)
+        if not found:
+            raise ValueError(
+                f"cuda: rows of {rows.shape[1]} elements in {rows.dtype} are too long for this GPU; "
+                "use backend='tilelang'"
+            )
+        rung = found
+    if rung in ONE_BLOCK_A_ROW:
+        if rows.dtype != torch.float32:
+            raise TypeError(f"cuda: {rung} takes float32, got {rows.dtype}; use rung='auto'")
+        out = rows.new_empty(rows.shape[0]) if operator == "logsumexp" else torch.empty_like(rows)
+        runtime.run(runtime.HERE / f"{rung}.cuh", f"{operator}_{rung}", rows, out)
+        return out
+    make = plan.single_read if rung == "single_read" else plan.cluster
+    aligned = not (rows.data_ptr() | rows.shape[1] * rows.itemsize) % ALIGNMENT
+    chosen = make(rows.shape[1], rows.dtype, operator.upper(), aligned)
+    out = rows.new_empty(rows.shape[0]) if operator == "logsumexp" else _empty_alike(rows)
+    runtime.run_plan(chosen, rows, out)
     return out
 
 
-def logsumexp(rows: Tensor) -> Tensor:
-    """log sum_j exp(x_j) of each row on a CUDA device; (N, M) to (N,), errors as for `softmax`."""
-    _check(rows)
-    out = rows.new_empty(rows.shape[0])
-    runtime.run(runtime.HERE / "online.cuh", "logsumexp_online", rows, out)
-    return out
+def fastest(M: int, dtype: torch.dtype, device: torch.device) -> str | None:
+    """The rung for rows of M elements; None if no kernel takes 16-bit rows of that length."""
+    has_clusters = torch.cuda.get_device_capability(device) >= (9, 0)
+    if M <= (plan.LONGEST_SINGLE_READ[dtype] if has_clusters else plan.CAPACITY):
+        return "single_read"
+    if M <= plan.LONGEST_CLUSTER and has_clusters:
+        return "cluster"
+    return "online" if dtype == torch.float32 else None
+
+
+def _empty_alike(rows: Tensor) -> Tensor:
+    """An output that starts at the same place between two multiples of 16 bytes: vector stores need it."""
+    beyond = rows.data_ptr() % ALIGNMENT // rows.itemsize
+    if not beyond:
+        return torch.empty_like(rows)
+    return rows.new_empty(rows.numel() + beyond)[beyond:].view(rows.shape)
 
 
 def _check(rows: Tensor) -> None:
-    if not isinstance(rows, Tensor) or rows.layout != torch.strided or rows.is_neg():
-        raise TypeError(f"cuda: expected a dense tensor in memory, got {type(rows).__name__}")
-    if rows.dtype != torch.float32:
-        raise TypeError(f"cuda: the CUDA kernels take float32, got {rows.dtype}; use backend='tilelang'")
+    check_in_memory("cuda", rows)
+    if rows.dtype not in DTYPES:
+        takes = ", ".join(str(dtype) for dtype in DTYPES)
+        raise TypeError(f"cuda: the kernels take {takes}, got {rows.dtype}; convert with x.to(...)")
     if rows.device.type != "cuda":
         raise ValueError(f"cuda: expected a tensor on a CUDA device, got one on {rows.device}")
-    if rows.dim() != 2 or not 0 < rows.shape[0] < 2**31 or not rows.numel() or not rows.is_contiguous():
+    if rows.dim() != 2 or not 0 < rows.shape[0] <= LARGEST or not rows.numel() or not rows.is_contiguous():
         raise ValueError(
-            f"cuda: expected contiguous rows (N, M), 1 <= N < 2^31, M >= 1, got shape {tuple(rows.shape)}, "
-            f"strides {rows.stride()}"
+            f"cuda: expected contiguous rows (N, M), N from 1 to {LARGEST}, M >= 1, got shape "
+            f"{tuple(rows.shape)}, strides {rows.stride()}"
         )
-    if not rows.data_ptr():
-        raise ValueError("cuda: expected a tensor in memory, got one without storage")

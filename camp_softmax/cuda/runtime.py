@@ -7,22 +7,28 @@ import functools
 import hashlib
 import re
 import warnings
+from ctypes import c_int
 from pathlib import Path
 
 import torch
 from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Program, ProgramOptions, Stream, launch
 from cuda.core.utils import FileStreamProgramCache, make_program_cache_key
 
+from camp_softmax.cuda.plan import Plan
+
 HERE = Path(__file__).parent
-BLOCK = 256  # threads a block: a power of two, for the reduction tree
+BLOCK = 256  # threads a block of the kernels below rung 3: a power of two, for the reduction tree
+
+Constants = tuple[tuple[str, str], ...]
 
 
-def compile(path: Path, arch: str) -> ObjectCode:
+def compile(path: Path, arch: str, constants: Constants = ()) -> ObjectCode:
     """A .cuh file as machine code.
 
     Args:
         path: the file; what it includes is looked for in this folder.
-        arch: the architecture, such as "sm_80", "sm_90" or "sm_100".
+        arch: the architecture, such as "sm_80", "sm_90a" or "sm_100".
+        constants: macros to define, (name, value) each; BLOCK is always defined.
 
     Raises:
         RuntimeError: NVRTC refused the source; the message has its errors, each with its source line.
@@ -37,7 +43,7 @@ def compile(path: Path, arch: str) -> ObjectCode:
         std="c++17",
         name=path.name,
         include_path=str(HERE),
-        define_macro=("BLOCK", str(BLOCK)),
+        define_macro=[("BLOCK", str(BLOCK)), *constants],
     )
     headers = b"".join(header.read_bytes() for header in sorted(HERE.glob("*.cuh")))
     key = make_program_cache_key(
@@ -80,11 +86,11 @@ def _with_lines(error: Exception, path: Path) -> str:
 
 
 @functools.cache
-def kernel(path: Path, name: str, device: int) -> Kernel:
+def kernel(path: Path, name: str, device: int, constants: Constants = ()) -> Kernel:
     """The `extern "C"` kernel `name` of a .cuh file, loaded on CUDA device number `device`."""
     major, minor = torch.cuda.get_device_capability(device)
     with torch.cuda.device(device):
-        return compile(path, f"sm_{major}{minor}").get_kernel(name)
+        return compile(path, f"sm_{major}{minor}", constants).get_kernel(name)
 
 
 def run(path: Path, name: str, rows: torch.Tensor, out: torch.Tensor) -> None:
@@ -99,7 +105,68 @@ def run(path: Path, name: str, rows: torch.Tensor, out: torch.Tensor) -> None:
     N, M = rows.shape
     device = rows.get_device()
     with torch.cuda.device(device):
-        Device(device).set_current()  # a new thread has no context yet
-        stream = Stream.from_handle(torch.cuda.current_stream(device).cuda_stream)
         config = LaunchConfig(grid=N, block=BLOCK)
-        launch(stream, config, kernel(path, name, device), rows.data_ptr(), out.data_ptr(), M)
+        launch(_stream(device), config, kernel(path, name, device), rows.data_ptr(), out.data_ptr(), M)
+
+
+def run_plan(plan: Plan, rows: torch.Tensor, out: torch.Tensor) -> None:
+    """Launches a kernel that reads once, on torch's current stream of the rows' device.
+
+    Args:
+        plan: made for the length and dtype of the rows and the output that is wanted.
+        rows: (N, M) contiguous, N from 1 to 2^31 - 1.
+        out: contiguous, of the same dtype on the same device; its address modulo 16 is that of `rows`.
+    """
+    N, M = rows.shape
+    device = rows.get_device()
+    with torch.cuda.device(device):
+        stream = _stream(device)
+        if plan.rung == "single_read":
+            config = LaunchConfig(grid=-(-N // plan.rows), block=plan.threads)
+            chosen = kernel(HERE / "single_read.cuh", "single_read", device, plan.constants)
+            launch(stream, config, chosen, rows.data_ptr(), out.data_ptr(), N, M)
+        else:
+            chosen, resident = _cluster_kernel(plan, device)
+            config = _cluster_config(plan, min(resident, N))
+            counter = _counter(device, stream)
+            launch(stream, config, chosen, rows.data_ptr(), out.data_ptr(), c_int(N), M, counter.data_ptr())
+
+
+def _stream(device: int) -> Stream:
+    Device(device).set_current()  # a new thread has no context yet
+    return Stream.from_handle(torch.cuda.current_stream(device).cuda_stream)
+
+
+def _cluster_config(plan: Plan, clusters: int) -> LaunchConfig:
+    return LaunchConfig(grid=clusters, cluster=plan.blocks, block=plan.threads, shmem_size=plan.shared)
+
+
+@functools.cache
+def _cluster_kernel(plan: Plan, device: int) -> tuple[Kernel, int]:
+    """The kernel, and how many of its clusters to start."""
+    if torch.cuda.get_device_capability(device) < (9, 0):
+        raise RuntimeError("cluster.cuh needs a GPU with clusters, compute capability 9.0 or later")
+    chosen = kernel(HERE / "cluster.cuh", "cluster", device, plan.constants)
+    chosen.attributes.max_dynamic_shared_size_bytes = plan.shared
+    chosen.attributes.non_portable_cluster_size_allowed = True  # 16 blocks; 8 are the portable limit
+    fit = chosen.occupancy.max_active_clusters(_cluster_config(plan, 1), stream=_stream(device))
+    if fit < 1:
+        raise RuntimeError(f"cluster.cuh: no cluster of {plan.blocks} blocks fits this GPU")
+    return chosen, min(fit, plan.in_flight)
+
+
+_counters: dict[tuple[int, int], torch.Tensor] = {}
+
+
+def _counter(device: int, stream: Stream) -> torch.Tensor:
+    """A zero on the device. Each launch leaves it at zero, so launches of one stream may share it.
+
+    A CUDA graph may be replayed while its stream works on something else: it gets a counter of its own, which
+    it sets to zero in each replay.
+    """
+    if torch.cuda.is_current_stream_capturing():
+        return torch.zeros(1, dtype=torch.int32, device=device)
+    key = device, int(stream.handle)
+    if key not in _counters:
+        _counters[key] = torch.zeros(1, dtype=torch.int32, device=device)
+    return _counters[key]

@@ -1,0 +1,195 @@
+// Rung 4: a row over CLUSTER blocks of one cluster, which tell each other their states through distributed shared
+// memory.
+// From the rung below: a row no longer has to fit one multiprocessor, still 2 elements moved per element. The
+// blocks are persistent: while a row is computed in registers, the next one is already on its way into a ring of
+// shared memory. Stops winning, and working, where a row exceeds what the registers of a cluster hold.
+//
+// Each block has THREADS that compute and one more warp that loads:
+//
+//   loader     takes the number of a row that nobody has taken | waits for a free stage | starts its bulk copy
+//   computing  waits for a full stage | registers, frees the stage | (m, s) to every block | waits for all | writes
+//
+// Rows are taken in order from one counter. Dealt out round robin instead, the blocks drift apart, and the wider
+// window of DRAM pages costs 5 to 7 percent.
+#include "row.cuh"
+
+constexpr int WARPS = THREADS / 32;
+constexpr int STAGES_A_PART = ITEMS / STAGE;  // a stage holds STAGE vectors for each thread
+constexpr int STAGE_VECTORS = THREADS * STAGE;
+constexpr int KNOWN = STAGES / STAGES_A_PART + 2;  // rows that may be known and not yet computed
+constexpr int STATES = CLUSTER * WARPS;            // a row's states, one from each warp of the cluster
+
+struct Shared {
+    float2 states[2][STATES];  // of this row and of the next, which a faster block may already send
+    u64 full[STAGES], empty[STAGES], known[KNOWN], told[2];
+    int index[KNOWN];
+};
+
+// The vectors of a row that are this block's.
+struct Part {
+    const Vector* in;
+    Vector* out;
+    int vectors;
+
+    __device__ Part(const Row& row, int rank) {
+        int share = ((row.vectors + CLUSTER - 1) / CLUSTER + 7) / 8 * 8;  // whole lines of 128 bytes
+        int first = min(rank * share, row.vectors);
+        vectors = min(share, row.vectors - first);
+        in = row.in() + first;
+        out = row.out() + first;
+    }
+};
+
+__device__ int next_stage(int stage, u32& parity) {
+    if (++stage < STAGES) return stage;
+    parity ^= 1;
+    return 0;
+}
+
+// The row after those that anyone has taken. The first rows are the clusters' own numbers; the counter gives out
+// the rest, and whoever takes its last value, of which there are as many as rows, leaves it at 0 for the next launch.
+__device__ int take_row(int* counter, int rows) {
+    int taken = atomicAdd(counter, 1);
+    if (taken == rows - 1) *counter = 0;
+    return taken + int(gridDim.x) / CLUSTER;
+}
+
+__device__ void load_rows(Shared& shared, Vector* ring, const Element* x, int rows, long long M,
+                          int* counter, int rank) {
+    int stage = 0, slot = 0;
+    u32 empty_parity = 1, known_parity = 0;  // the stages start empty
+    int index = rank == 0 ? take_row(counter, rows) : 0;
+    for (;;) {
+        barrier_arrive_expecting(&shared.known[slot], sizeof(int));
+        if (rank == 0)
+            for (int other = 0; other < CLUSTER; ++other)
+                remote_store(&shared.index[slot], index, &shared.known[slot], other);
+        barrier_wait_for_cluster(&shared.known[slot], known_parity);
+        index = *const_cast<volatile int*>(&shared.index[slot]);
+        if (++slot == KNOWN) slot = 0, known_parity ^= 1;
+        if (index >= rows) return;
+
+        Part part(Row(x, nullptr, index, M), rank);
+        if (rank == 0) index = take_row(counter, rows);  // its latency passes while the copies start
+        for (int p = 0; p < STAGES_A_PART; ++p) {
+            barrier_wait(&shared.empty[stage], empty_parity);
+            int vectors = max(0, min(STAGE_VECTORS, part.vectors - p * STAGE_VECTORS));
+            barrier_arrive_expecting(&shared.full[stage], vectors * sizeof(Vector));
+            if (vectors > 0)
+                bulk_load(ring + stage * STAGE_VECTORS, part.in + p * STAGE_VECTORS, vectors * sizeof(Vector),
+                          &shared.full[stage]);
+            stage = next_stage(stage, empty_parity);
+        }
+    }
+}
+
+// Sends this warp's state to every block and waits for all states of the row.
+__device__ State cluster_state(Shared& shared, State own, int turn, int rank) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float2* states = shared.states[turn % 2];
+    u64* told = &shared.told[turn % 2];
+    if (lane < CLUSTER) remote_store(&states[rank * WARPS + warp], {own.m, own.s}, told, lane);
+    barrier_wait_for_cluster(told, turn / 2 % 2);
+
+    constexpr int EACH = (STATES + 31) / 32;
+    float2 other[EACH];
+    float m = LOWEST, s = 0;
+    for (int i = 0; i < EACH; ++i) {
+        other[i] = lane + i * 32 < STATES ? states[lane + i * 32] : float2{LOWEST, 0};
+        m = fmaxf(m, other[i].x);
+    }
+    m = warp_max(m);
+    for (int i = 0; i < EACH; ++i) s += other[i].y * exp2_flushed((other[i].x - m) * LOG2E);
+    return {m, warp_sum(s)};
+}
+
+__device__ void compute_rows(Shared& shared, const Vector* ring, const Element* x, Element* y, int rows,
+                             long long M, int rank) {
+    int thread = threadIdx.x, index = blockIdx.x / CLUSTER;
+    int stage = 0, slot = 0;
+    u32 full_parity = 0, known_parity = 0;
+    Vector v[ITEMS];
+
+    // The first row comes straight from global memory: the ring is not there yet.
+    Part first(Row(x, y, index, M), rank);
+    for (int i = 0; i < ITEMS; ++i) {
+        int j = thread + i * THREADS;
+        v[i] = j < first.vectors ? first.in[j] : NOTHING;
+    }
+    __syncthreads();  // the barriers are ready in this block,
+    cluster_arrive();
+
+    for (int turn = 0;; ++turn) {
+        Row row(x, y, index, M);
+        Part part(row, rank);
+        Items items;
+        bool has_head = !ALIGNED && rank == 0 && thread < row.head;
+        bool has_tail = !ALIGNED && rank == CLUSTER - 1 && thread < row.tail;
+        if (!ALIGNED) {
+            items.edge[0] = has_head ? E::widen(row.x[thread]) : minus_infinity();
+            items.edge[1] = has_tail ? E::widen(row.x[row.after() + thread]) : minus_infinity();
+        }
+        if (thread == 0) barrier_arrive_expecting(&shared.told[turn % 2], sizeof(shared.states[0]));
+
+        float m = warp_max(items.max(v));
+        if (OUTPUT == LOGSUMEXP) m = fminf(m, HIGHEST);
+        State own = {m, warp_sum(items.exp_and_sum(v, m))};
+        if (turn == 0) cluster_wait();  // and in the others, before anything is sent to them
+        State state = cluster_state(shared, own, turn, rank);
+
+        if (OUTPUT == LOGSUMEXP) {
+            if (rank == 0 && thread == 0) y[index] = E::narrow(state.m + logf(state.s * LOWER));
+        } else {
+            items.finish(m, state);
+            for (int i = 0; i < ITEMS; ++i) {
+                int j = thread + i * THREADS;
+                if (j < part.vectors) part.out[j] = items.packed(i);
+            }
+            if (has_head) row.y[thread] = E::narrow(items.edge[0]);
+            if (has_tail) row.y[row.after() + thread] = E::narrow(items.edge[1]);
+        }
+
+        barrier_wait_for_cluster(&shared.known[slot], known_parity);
+        index = *const_cast<volatile int*>(&shared.index[slot]);
+        if (++slot == KNOWN) slot = 0, known_parity ^= 1;
+        if (index >= rows) return;
+        int vectors = Part(Row(x, y, index, M), rank).vectors;
+        for (int p = 0; p < STAGES_A_PART; ++p) {
+            barrier_wait(&shared.full[stage], full_parity);
+            for (int i = 0; i < STAGE; ++i) {
+                int j = thread + i * THREADS;
+                bool mine = j + p * STAGE_VECTORS < vectors;
+                v[p * STAGE + i] = mine ? ring[stage * STAGE_VECTORS + j] : NOTHING;
+            }
+            reads_before_bulk_load();
+            __syncwarp();
+            if (thread % 32 == 0) barrier_arrive(&shared.empty[stage]);
+            stage = next_stage(stage, full_parity);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS + 32)
+    cluster(const Element* x, Element* y, int rows, long long M, int* counter) {
+    extern __shared__ Vector ring[];  // STAGES * STAGE_VECTORS
+    __shared__ Shared shared;
+    int rank = cluster_rank();
+    if (threadIdx.x < THREADS) {
+        compute_rows(shared, ring, x, y, rows, M, rank);
+    } else {
+        bool leader = threadIdx.x == THREADS;
+        if (leader) {
+            for (int i = 0; i < STAGES; ++i) barrier_init(&shared.full[i], 1), barrier_init(&shared.empty[i], WARPS);
+            for (u64& barrier : shared.known) barrier_init(&barrier, 1);
+            for (u64& barrier : shared.told) barrier_init(&barrier, 1);
+            barrier_init_fence();
+        }
+        __syncthreads();
+        cluster_arrive();
+        cluster_wait();
+        if (leader) load_rows(shared, ring, x, rows, M, counter, rank);
+        __syncwarp();
+    }
+    cluster_arrive();  // a block's shared memory stays until nobody sends to it any more
+    cluster_wait();
+}

@@ -1,0 +1,73 @@
+// Rung 3: the row stays in registers, so it is read once.
+// From the rung below: the second scan is gone, 2 elements moved per element (read, write). GROUP threads share a
+// row: up to a warp for short rows, else the whole block, two vectors a thread as long as a block is large enough.
+// Blocks run in the order of their rows, and that order matters: it keeps the DRAM pages in use few. Stops winning
+// where a row leaves room for only one block a multiprocessor, and nothing is loaded while that one computes.
+#include "row.cuh"
+
+constexpr bool IN_WARP = GROUP <= 32;
+constexpr int WARPS = THREADS / 32;
+constexpr int SHUFFLED = IN_WARP ? GROUP : 32;  // lanes that share a row
+
+// Over the GROUP lanes that share a row, GROUP being a power of two; other groups of the warp go along.
+__device__ float group_max(float m) {
+    if (GROUP >= 32) return warp_max(m);
+    for (int lanes = SHUFFLED / 2; lanes > 0; lanes /= 2) m = fmaxf(m, __shfl_xor_sync(0xffffffff, m, lanes));
+    return m;
+}
+
+__device__ float group_sum(float s) {
+    for (int lanes = SHUFFLED / 2; lanes > 0; lanes /= 2) s += __shfl_xor_sync(0xffffffff, s, lanes);
+    return s;
+}
+
+// The state of the block, from those of its warps: one barrier in all.
+__device__ State block_state(State own) {
+    __shared__ State states[WARPS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (lane == 0) states[warp] = own;
+    __syncthreads();
+    State other = lane < WARPS ? states[lane] : State{LOWEST, 0};
+    float m = warp_max(other.m);
+    return {m, warp_sum(other.s * exp2_flushed((other.m - m) * LOG2E))};
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    single_read(const Element* x, Element* y, long long rows, long long M) {
+    int lane = IN_WARP ? threadIdx.x % GROUP : threadIdx.x;
+    constexpr int LANES = IN_WARP ? GROUP : THREADS;
+    long long index = IN_WARP ? (long long)(blockIdx.x) * (THREADS / GROUP) + threadIdx.x / GROUP : blockIdx.x;
+    bool here = index < rows;  // a warp's groups stay together for the shuffles, also those beyond the last row
+    Row row(x, y, here ? index : 0, M);
+
+    Vector v[ITEMS];
+    Items items;
+    for (int i = 0; i < ITEMS; ++i) {
+        int j = lane + i * LANES;
+        v[i] = here && j < row.vectors ? row.in()[j] : NOTHING;
+    }
+    if (!ALIGNED) {
+        items.edge[0] = here && lane < row.head ? E::widen(row.x[lane]) : minus_infinity();
+        items.edge[1] = here && lane < row.tail ? E::widen(row.x[row.after() + lane]) : minus_infinity();
+    }
+
+    float m = group_max(items.max(v));
+    if (OUTPUT == LOGSUMEXP) m = fminf(m, HIGHEST);  // then x - m is +inf where x is, never inf - inf
+    State state = {m, group_sum(items.exp_and_sum(v, m))};
+    if (!IN_WARP) state = block_state(state);
+    if (!here) return;
+
+    if (OUTPUT == LOGSUMEXP) {
+        if (lane == 0) y[index] = E::narrow(state.m + logf(state.s * LOWER));
+        return;
+    }
+    items.finish(m, state);
+    for (int i = 0; i < ITEMS; ++i) {
+        int j = lane + i * LANES;
+        if (j < row.vectors) row.out()[j] = items.packed(i);
+    }
+    if (!ALIGNED) {
+        if (lane < row.head) row.y[lane] = E::narrow(items.edge[0]);
+        if (lane < row.tail) row.y[row.after() + lane] = E::narrow(items.edge[1]);
+    }
+}
