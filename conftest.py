@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import pytest_codeblocks.plugin
@@ -123,31 +123,36 @@ class Cells(pytest.Item):
         for name in ("nbclient", "ipykernel"):  # extra `test` has them; `make gpu` may run without
             pytest.importorskip(name)
         cells = code_cells(self.path.read_text("utf-8"))
-        fresh, problem = execute_cells(tuple(map(source, cells)))
+        outputs, problem = execute_cells(tuple(map(source, cells)))
         if problem:
             self.fail(problem)
+        fresh = [self.compared(cell, raw) for cell, raw in zip(cells, outputs, strict=True)]
         if self.config.option.update_outputs:
             self.user_properties.append(("notebook", [str(self.path), fresh]))
-            return
-        for cell, outputs in zip(cells, fresh, strict=True):
-            sides = told(cell["outputs"]), told(outputs)
-            diff = list(difflib.unified_diff(*sides, "stored", "fresh", lineterm="", n=9))
-            if diff:
-                self.fail("\n".join([f"cell {cell['id']} has another output:", *diff, "", source(cell)]))
 
-    def fail(self, problem: str) -> None:
+    def compared(self, cell: dict, raw: list[dict]) -> list[dict]:
+        """The outputs that the run gave a cell, once they are those that the notebook stores."""
+        try:
+            fresh = kept(raw)
+            if not self.config.option.update_outputs:
+                sides = told(kept(cell["outputs"])), told(fresh)
+                diff = list(difflib.unified_diff(*sides, "stored", "fresh", lineterm="", n=9))
+                if diff:
+                    raise ValueError("\n".join(["has another output:", *diff]))
+        except ValueError as error:
+            self.fail(f"cell {cell['id']}: {error}\n\n{source(cell)}")
+        return fresh
+
+    def fail(self, problem: str) -> NoReturn:
         pytest.fail(f"{self.path.relative_to(ROOT)}: {problem}", pytrace=False)
-
-    def repr_failure(self, excinfo):
-        return pytest.Item.repr_failure(self, excinfo)
 
     def reportinfo(self):
         return self.path, None, f"{self.path.relative_to(ROOT)}: cells"
 
 
 def told(outputs: list[dict]) -> list[str]:
-    """What outputs are compared by: the lines of texts; of pictures, whose last digits differ, the kind."""
-    parts = [lines_of(text) if mime == PLAIN else [f"({mime})"] for mime, text in map(shown, kept(outputs))]
+    """What outputs are compared by: the lines of texts; of a picture, whose last digits differ, its kind."""
+    parts = [lines_of(text) if mime == PLAIN else [f"({mime})"] for mime, text in map(shown, outputs)]
     return [line for part in parts for line in part]
 
 
@@ -250,7 +255,7 @@ def execute(info: str, body: str, recording: bool) -> Run:
 
 @functools.cache
 def execute_cells(sources: tuple[str, ...]) -> tuple[list[list[dict]], str]:
-    """The outputs of the cells in a fresh kernel, and what went wrong, if anything did."""
+    """The outputs of the cells in a fresh kernel, started elsewhere, and what went wrong, if anything did."""
     from nbclient import NotebookClient  # here: not every machine has it
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
     from nbformat.v4 import new_code_cell, new_notebook
@@ -264,13 +269,13 @@ def execute_cells(sources: tuple[str, ...]) -> tuple[list[list[dict]], str]:
             startup_timeout=TIMEOUT,
             coalesce_streams=True,
             resources={"metadata": {"path": folder}},
-            extra_arguments=["--InteractiveShell.colors=nocolor"],
+            extra_arguments=["--InteractiveShell.colors=nocolor", "--log-level=ERROR"],
         )
         try:
             client.execute(env=environment(Path(folder), None) | {"IPYTHONDIR": folder})
-            return [kept(cell["outputs"]) for cell in notebook["cells"]], ""
-        except (CellExecutionError, CellTimeoutError, DeadKernelError, ValueError) as error:
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             return [], str(error).strip()
+    return [cell["outputs"] for cell in notebook["cells"]], ""
 
 
 def environment(home: Path, records: Path | None) -> dict[str, str]:

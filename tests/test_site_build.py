@@ -1,5 +1,6 @@
 """The real site, built strictly: it holds together, needs nobody else, and comes out the same twice."""
 
+import gzip
 import os
 import re
 import subprocess
@@ -51,11 +52,18 @@ def addresses(css: str) -> Iterator[str]:
 def test_every_source_page_is_built(site: Path) -> None:
     for language, folder in ("zh", site), ("en", site / "en"):
         docs = ROOT / "docs" / language
-        for source in docs.rglob("*.md"):
+        for source in [*docs.rglob("*.md"), *docs.rglob("*.ipynb")]:
             name = source.relative_to(docs).with_suffix("")
             place = folder / name.parent if name.name == "index" else folder / name
             page = BeautifulSoup((place / "index.html").read_text("utf-8"), "html.parser")
             assert page.html["lang"] == language
+
+
+def test_a_notebook_weighs_no_more_than_a_chapter(site: Path) -> None:
+    def weight(folder: str) -> int:
+        return max(len(gzip.compress(path.read_bytes())) for path in site.rglob(f"{folder}/*/index.html"))
+
+    assert weight("labs") <= weight("tutorial")
 
 
 def test_nothing_is_requested_from_elsewhere(site: Path) -> None:

@@ -52,7 +52,9 @@ def _kept(output: dict) -> dict:
             if mime and not data.keys() - {SVG, PLAIN}:
                 count = {"execution_count": None} if kind == "execute_result" else {}
                 return {"output_type": kind, "data": {mime: _lines(data[mime])}, "metadata": {}} | count
-    told = output.get("name") or ", ".join(output.get("data", {})) or output["output_type"]
+        case {"output_type": "stream", "name": name, "text": text}:
+            raise ValueError(f"a page shows no {name}: {''.join(text).strip()}")
+    told = ", ".join(sorted(output.get("data", ()))) or output["output_type"]
     raise ValueError(f"a page shows printed text and SVG, not {told}")
 
 

@@ -1,4 +1,4 @@
-"""What MkDocs lacks for this site: two languages in one build, stamped blocks, formulas, notebooks, reading times."""
+"""What MkDocs lacks for this site: two languages in a build, stamps, formulas, notebooks, reading times."""
 
 import re
 from pathlib import Path
