@@ -16,6 +16,8 @@ import pytest
 pytest.importorskip("playwright")
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
+from test_site_build import contrast
+
 ROOT = Path(__file__).parents[2]
 CHAPTER = "tutorial/online-log-sum-exp/"
 NOTEBOOK = "labs/stability/"
@@ -26,21 +28,10 @@ COLOURS = """e => {
   let box = e
   while (getComputedStyle(box).backgroundColor === "rgba(0, 0, 0, 0)") box = box.parentElement
   const style = getComputedStyle(e)
-  return [e.localName === "text" ? style.fill : style.color, getComputedStyle(box).backgroundColor]
-}"""  # of ink and of the paper under it
+  const colours = [e.localName === "text" ? style.fill : style.color, getComputedStyle(box).backgroundColor]
+  return colours.map(rgb => "#" + rgb.match(/\\d+/g).map(n => (+n).toString(16).padStart(2, "0")).join(""))
+}"""  # of ink, and of the paper under it
 Open = Callable[..., Page]
-
-
-def contrast(ink: str, paper: str) -> float:
-    """WCAG's contrast of two colours, rgb(r, g, b)."""
-
-    def luminance(colour: str) -> float:
-        channels = [int(channel) / 255 for channel in re.findall(r"\d+", colour)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-        return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    dim, bright = sorted(map(luminance, (ink, paper)))
-    return (bright + 0.05) / (dim + 0.05)
 
 
 def addresses() -> list[str]:
@@ -242,13 +233,14 @@ def test_notebook_is_read_like_a_chapter(visit: Open, start: str, scheme: str) -
     assert page.locator("article .katex-html").count() == page.locator("article annotation").count() > 0
     assert "$" not in page.locator("article").evaluate("e => e.innerText")
     for heading in page.locator("article h2").all():
-        assert heading.get_attribute("id")
-        assert heading.locator(".headerlink").get_attribute("href") == f"#{heading.get_attribute('id')}"
+        heading.hover()
+        heading.locator(".headerlink").click()
+        assert page.url.endswith(f"/{NOTEBOOK}#{heading.get_attribute('id')}")
+        expect(heading).to_be_in_viewport()
     outputs = page.locator(".card .language-text code, .card figure text")
     assert outputs.count() > 6
     for output in outputs.all():
-        ink, paper = output.evaluate(COLOURS)
-        assert contrast(ink, paper) >= 4.5, output.text_content()
+        assert contrast(*output.evaluate(COLOURS)) >= 4.5, output.text_content()
     wide = page.locator(".card pre > code").evaluate_all(
         "all => all.filter(e => e.scrollWidth > e.clientWidth)"
     )
