@@ -398,8 +398,8 @@ def test_a_picture_has_to_be_there_and_may_differ(tree: Tree) -> None:
     tree.run().assert_outcomes(failed=2)
     tree.run("--update-outputs").assert_outcomes(passed=2)
     text = (tree.root / "docs/zh/labs/a.ipynb").read_text("utf-8")
-    assert "<title>1</title>" in text
-    tree.write("docs/zh/labs/a.ipynb", text.replace("<title>1</title>", "<title>2</title>"))
+    assert '"<svg><title>1' in text
+    tree.write("docs/zh/labs/a.ipynb", text.replace('"<svg><title>1', '"<svg><title>2'))
     tree.run().assert_outcomes(passed=2)
 
 
