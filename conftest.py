@@ -2,7 +2,8 @@
 
 `pytest --codeblocks docs README.md` collects as ever. Here each block runs in a child process, with
 `python` on PATH and its own traceback if it fails; `--update-outputs` writes what it printed into
-the pages, and `--stamp docs/verified.json` what it ran on into the ledger.
+the pages, and `--stamp docs/verified.json` what it ran on into the ledger. The cells of a notebook
+run in a fresh kernel, once for both languages, and are held to the outputs it stores.
 """
 
 import contextlib
@@ -21,15 +22,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import pytest_codeblocks.plugin
 
 from blocks import Fence, Ledger, lines_of, pages, parse, sha256
+from notebooks import PLAIN, code_cells, dump, kept, shown, source
 
 pytest_plugins = ["pytester"]
 collect_ignore = ["docs/hooks", "tests/browser"]  # they need MkDocs and Chromium; a path asks for them
@@ -106,6 +109,59 @@ class Block(pytest_codeblocks.plugin.TestBlock):
 pytest_codeblocks.plugin.TestBlock = Block  # its collector makes these now
 
 
+class Notebook(pytest.File):
+    """A notebook, of which all cells are one test: each needs those above it."""
+
+    def collect(self) -> Iterator["Cells"]:
+        yield Cells.from_parent(self, name="cells")
+
+
+class Cells(pytest.Item):
+    """The code cells of one notebook, held to the one run of their text."""
+
+    def runtest(self) -> None:
+        for name in ("nbclient", "ipykernel"):  # extra `test` has them; `make gpu` may run without
+            pytest.importorskip(name)
+        cells = code_cells(self.path.read_text("utf-8"))
+        outputs, problem = execute_cells(tuple(map(source, cells)))
+        if problem:
+            self.fail(problem)
+        fresh = [self.compared(cell, raw) for cell, raw in zip(cells, outputs, strict=True)]
+        if self.config.option.update_outputs:
+            self.user_properties.append(("notebook", [str(self.path), fresh]))
+
+    def compared(self, cell: dict, raw: list[dict]) -> list[dict]:
+        """The outputs that the run gave a cell, once they are those that the notebook stores."""
+        try:
+            fresh = kept(raw)
+            if not self.config.option.update_outputs:
+                sides = told(kept(cell["outputs"])), told(fresh)
+                diff = list(difflib.unified_diff(*sides, "stored", "fresh", lineterm="", n=9))
+                if diff:
+                    raise ValueError("\n".join(["has another output:", *diff]))
+        except ValueError as error:
+            self.fail(f"cell {cell['id']}: {error}\n\n{source(cell)}")
+        return fresh
+
+    def fail(self, problem: str) -> NoReturn:
+        pytest.fail(f"{self.path.relative_to(ROOT)}: {problem}", pytrace=False)
+
+    def reportinfo(self):
+        return self.path, None, f"{self.path.relative_to(ROOT)}: cells"
+
+
+def told(outputs: list[dict]) -> list[str]:
+    """What outputs are compared by: the lines of texts; of a picture, whose last digits differ, its kind."""
+    parts = [lines_of(text) if mime == PLAIN else [f"({mime})"] for mime, text in map(shown, outputs)]
+    return [line for part in parts for line in part]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Notebook | None:
+    if file_path.suffix == ".ipynb" and parent.config.option.codeblocks:
+        return Notebook.from_parent(parent, path=file_path)
+    return None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("code blocks")
     group.addoption("--stamp", metavar="LEDGER", help="record what ran on this machine's GPU")
@@ -141,6 +197,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log):
 
     class ByBlock(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.endswith(".ipynb::cells"):
+                cells = code_cells((ROOT / nodeid.removesuffix("::cells")).read_text("utf-8"))
+                return "\n".join(map(source, cells))
             page, _, line = nodeid.partition(".md::line ")
             fence = fences(ROOT / f"{page}.md").get(int(line)) if line else None
             return f"{fence.info}\n{fence.body}" if fence else nodeid
@@ -192,6 +251,31 @@ def execute(info: str, body: str, recording: bool) -> Run:
         output, errors = ((home / name).read_text("utf-8", errors="replace") for name in ("stdout", "stderr"))
         run = Run(output, errors, problem, seconds)
         return recorded(run, info, body, before, records) if recording and not problem else run
+
+
+@functools.cache
+def execute_cells(sources: tuple[str, ...]) -> tuple[list[list[dict]], str]:
+    """The outputs of the cells in a fresh kernel, started elsewhere, and what went wrong, if anything did."""
+    from nbclient import NotebookClient  # here: not every machine has it
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    notebook = new_notebook(cells=[new_code_cell(text) for text in sources])
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            notebook,
+            kernel_name="python3",
+            timeout=TIMEOUT,
+            startup_timeout=TIMEOUT,
+            coalesce_streams=True,
+            resources={"metadata": {"path": folder}},
+            extra_arguments=["--InteractiveShell.colors=nocolor", "--log-level=ERROR"],
+        )
+        try:
+            client.execute(env=environment(Path(folder), None) | {"IPYTHONDIR": folder})
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            return [], str(error).strip()
+    return [cell["outputs"] for cell in notebook["cells"]], ""
 
 
 def environment(home: Path, records: Path | None) -> dict[str, str]:
@@ -256,17 +340,25 @@ class Scribe:
         self.ledger, self.update = ledger, update
         self.runs: dict[str, dict] = {}
         self.passed: Counter[str] = Counter()
+        self.notebooks: dict[Path, list[list[dict]]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        told: dict[str, Any] = dict(report.user_properties)
-        if report.when == "call" and report.passed and "run" in told:
-            self.runs[told["block"]] = told["run"]
-            self.passed[told["block"]] += 1
+        properties: dict[str, Any] = dict(report.user_properties)
+        if report.when != "call" or not report.passed:
+            return
+        if "run" in properties:
+            self.runs[properties["block"]] = properties["run"]
+            self.passed[properties["block"]] += 1
+        if "notebook" in properties:
+            path, outputs = properties["notebook"]
+            self.notebooks[Path(path)] = outputs
 
     def pytest_sessionfinish(self) -> None:
         if self.update:
             for page in pages(ROOT):
                 self.rewrite(page)
+            for path, outputs in self.notebooks.items():
+                path.write_text(dump(path.read_text("utf-8"), outputs), "utf-8")
         if self.ledger:
             self.record(Path(self.ledger))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from blocks import pages, parse
+from notebooks import code_cells, dump, notebooks
 
 ROOT = Path(__file__).parents[1]
 CONFIGURATION = """\
@@ -42,7 +43,8 @@ class Tree:
         self.ledger = self.root / "docs" / "verified.json"
         hooks = self.root / "docs" / "hooks"
         shutil.copytree(ROOT / "docs" / "hooks" / "record", hooks / "record")
-        shutil.copy(ROOT / "docs" / "hooks" / "blocks.py", hooks)
+        for name in ("blocks.py", "notebooks.py"):
+            shutil.copy(ROOT / "docs" / "hooks" / name, hooks)
         shutil.copy(ROOT / "conftest.py", self.root)
         self.write("pytest.ini", CONFIGURATION)
 
@@ -54,6 +56,22 @@ class Tree:
     def pages(self, text: str, other: str | None = None) -> None:
         self.write("docs/zh/a.md", text)
         self.write("docs/en/a.md", text if other is None else other)
+
+    def notebook(self, sources: list[str], *outputs: list[dict]) -> None:
+        """One in both languages; cells without an output of their own have none."""
+        cells = [
+            {"cell_type": "code", "id": f"cell-{number}", "metadata": {"alt": "a"}, "source": text}
+            for number, text in enumerate(sources)
+        ]
+        text = dump(json.dumps({"cells": cells}), [*outputs, *[[]] * (len(sources) - len(outputs))])
+        for language in ("zh", "en"):
+            self.write(f"docs/{language}/labs/a.ipynb", text)
+
+    def stored(self, language: str) -> list[list[dict]]:
+        return [
+            cell["outputs"]
+            for cell in code_cells((self.root / "docs" / language / "labs" / "a.ipynb").read_text("utf-8"))
+        ]
 
     def run(self, *arguments: str, device: bool | None = False) -> pytest.RunResult:
         if device is not None:
@@ -249,24 +267,28 @@ def test_a_file_that_a_block_names_is_recorded(tree: Tree) -> None:
 
 
 def uncollected(root: Path) -> list[str]:
-    """The run blocks of the pages that `pytest --codeblocks` with the pages of `make test` does not see."""
+    """The run blocks and notebooks that `pytest --codeblocks` with the pages of `make test` does not see."""
     arguments = ["-q", "--collect-only", "--codeblocks", "-p", "no:cacheprovider", "-p", "no:xdist", "docs"]
     arguments += [path.name for path in root.glob("README*.md")]
     command = [sys.executable, "-m", "pytest", *arguments]
     told = subprocess.run(command, cwd=root, capture_output=True, text=True).stdout.splitlines()
-    return sorted(
-        where
+    wanted = [
+        f"{page.relative_to(root)}::line {fence.line}"
         for page in pages(root)
         for fence in parse(page.read_text("utf-8"))
-        if fence.runs and (where := f"{page.relative_to(root)}::line {fence.line}") not in told
-    )
+        if fence.runs
+    ]
+    wanted += [f"{path.relative_to(root)}::cells" for path in notebooks(root)]
+    return sorted(set(wanted) - set(told))
 
 
 def strangers(root: Path) -> list[str]:
-    """What MkDocs may show and no guard reads: pages are *.md, and stand in docs/zh and docs/en."""
+    """What MkDocs may show and no guard reads: pages are *.md or *.ipynb, in docs/zh and docs/en."""
     files = [path.relative_to(root) for path in (root / "docs").rglob("*") if path.is_file()]
     return sorted(
-        path.as_posix() for path in files if (path.parts[1] in ("zh", "en")) != (path.suffix == ".md")
+        path.as_posix()
+        for path in files
+        if (path.parts[1] in ("zh", "en")) != (path.suffix in (".md", ".ipynb"))
     )
 
 
@@ -281,13 +303,19 @@ def test_there_are_only_pages_where_pages_are() -> None:
 def test_a_block_that_is_not_collected_is_named(tree: Tree) -> None:
     for name in ("zh/hooks/a.md", "zh/browser/a.md", "hooks/a.md", "zh/.a/b.md"):
         tree.write(f"docs/{name}", block("true\n"))
-    assert uncollected(tree.root) == ["docs/hooks/a.md::line 1", "docs/zh/.a/b.md::line 1"]
+    tree.notebook(["1"])
+    (tree.root / "docs" / "zh" / "labs").rename(tree.root / "docs" / "zh" / ".labs")
+    assert uncollected(tree.root) == [
+        "docs/hooks/a.md::line 1",
+        "docs/zh/.a/b.md::line 1",
+        "docs/zh/.labs/a.ipynb::cells",
+    ]
 
 
 def test_files_that_are_no_pages_are_named(tree: Tree) -> None:
-    for name in ("zh/a.md", "zh/a.mdown", "en/a.ipynb", "a.md", "figures/a.svg"):
+    for name in ("zh/a.md", "zh/a.mdown", "en/a.ipynb", "a.md", "figures/a.ipynb", "figures/a.svg"):
         tree.write(f"docs/{name}", "")
-    assert strangers(tree.root) == ["docs/a.md", "docs/en/a.ipynb", "docs/zh/a.mdown"]
+    assert strangers(tree.root) == ["docs/a.md", "docs/figures/a.ipynb", "docs/zh/a.mdown"]
 
 
 @pytest.mark.parametrize("body", ["python -c 'import os; os._exit(0)'\n", "python -I -c ''\n"])
@@ -297,3 +325,88 @@ def test_a_run_without_a_record_is_not_stamped(tree: Tree, body: str) -> None:
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*a Python process of this block ended without its record"])
     assert tree.records() == {}
+
+
+PRINTED = {"output_type": "stream", "name": "stdout", "text": ["1\n"]}
+COUNT = "with open({!r}, 'a') as runs:\n    runs.write('x')"
+DRAWING = "from IPython.display import SVG\nSVG('<svg><title>1</title></svg>')"
+
+
+@pytest.fixture
+def jupyter() -> None:
+    for name in ("nbclient", "ipykernel"):
+        pytest.importorskip(name)
+
+
+@pytest.mark.usefixtures("jupyter")
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_a_notebook_runs_once_and_each_language_is_held_to_it(tree: Tree, workers: tuple[str]) -> None:
+    runs = tree.root / "runs"
+    tree.notebook(["x = 1", f"{COUNT.format(str(runs))}\nprint(x)"], [], [PRINTED])
+    text = (tree.root / "docs/en/labs/a.ipynb").read_text("utf-8")
+    tree.write("docs/en/labs/a.ipynb", text.replace('"1\\n"', '"2\\n"'))
+    result = tree.run(*workers)
+    result.assert_outcomes(passed=1, failed=1)
+    assert runs.read_text() == "x"
+    lines = ["docs/en/labs/a.ipynb: cell cell-1: has another output:", "-2", "+1", "print(x)"]
+    result.stdout.fnmatch_lines(lines)
+
+
+@pytest.mark.usefixtures("jupyter")
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import warnings\nwarnings.warn('x')", "UserWarning: x"),
+        ("import sys\nprint('x', file=sys.stderr)", "*: cell cell-0: a page shows no stderr: x"),
+        ("import os\nos._exit(1)", "*: Kernel died"),
+    ],
+)
+def test_a_cell_that_fails_fails_its_notebook(tree: Tree, text: str, complaint: str) -> None:
+    tree.notebook([text])
+    result = tree.run("--update-outputs")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines([complaint])
+    assert tree.stored("zh") == [[]]
+
+
+@pytest.mark.usefixtures("jupyter")
+def test_a_kernel_is_fresh_and_elsewhere(tree: Tree) -> None:
+    tree.write("camp_softmax/__init__.py", "x = 1\n")
+    cell = "from pathlib import Path\nfrom camp_softmax import x\npath = Path('a.txt')\n"
+    tree.notebook([f"{cell}print(x + path.exists())\npath.touch()"], [PRINTED])
+    tree.run().assert_outcomes(passed=2)
+    tree.run().assert_outcomes(passed=2)
+    assert not list(tree.root.rglob("a.txt"))
+
+
+@pytest.mark.usefixtures("jupyter")
+def test_outputs_of_notebooks_are_rewritten_in_both_languages(tree: Tree) -> None:
+    count = COUNT.format(str(tree.root / "runs"))
+    tree.notebook([f"{count}\nwith open(runs.name) as runs:\n    print(len(runs.read()))", "'a'", DRAWING])
+    tree.run("--update-outputs").assert_outcomes(passed=2)
+    assert tree.stored("zh") == tree.stored("en")
+    printed, value, picture = tree.stored("zh")
+    assert printed == [PRINTED]
+    assert [output["data"] for output in value] == [{"text/plain": ["'a'"]}]
+    assert [[*output["data"]] for output in picture] == [["image/svg+xml"]]
+
+
+@pytest.mark.usefixtures("jupyter")
+def test_a_picture_has_to_be_there_and_may_differ(tree: Tree) -> None:
+    tree.notebook([DRAWING])
+    tree.run().assert_outcomes(failed=2)
+    tree.run("--update-outputs").assert_outcomes(passed=2)
+    text = (tree.root / "docs/zh/labs/a.ipynb").read_text("utf-8")
+    assert '"<svg><title>1' in text
+    tree.write("docs/zh/labs/a.ipynb", text.replace('"<svg><title>1', '"<svg><title>2'))
+    tree.run().assert_outcomes(passed=2)
+
+
+def test_a_machine_without_jupyter_skips_notebooks(tree: Tree) -> None:
+    tree.notebook(["1 / 0"])
+    source = (ROOT / "conftest.py").read_text("utf-8")
+    tree.write("conftest.py", f"{source}\nsys.modules['nbclient'] = None\n")
+    result = tree.run(device=None)
+    result.assert_outcomes(skipped=2)
+    result.stdout.fnmatch_lines(["SKIPPED*could not import 'nbclient'*"])

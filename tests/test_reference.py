@@ -77,6 +77,15 @@ def test_any_number_may_be_subtracted(row, m):
         assert c / math.fsum(shifted) == pytest.approx(weight, rel=1e-12, abs=1e-300)
 
 
+@pytest.mark.equation("eq-cancel", r"\frac{e^{x_i + c}}{\sum_j e^{x_j + c}} = \frac{e^{x_i}}{\sum_j e^{x_j}}")
+@given(FINITE_ROW, FINITE)
+def test_a_number_added_to_the_row_cancels(row, c):
+    added = [math.exp(x + c) for x in row]
+    alone = [math.exp(x) for x in row]
+    for a, b in zip(added, alone, strict=True):
+        assert a / math.fsum(added) == pytest.approx(b / math.fsum(alone), rel=1e-12, abs=1e-300)
+
+
 @pytest.mark.equation(
     "eq-bounds",
     r"0 \le e^{x_i - m} \le 1, \qquad 1 \le \sum_{j=1}^{M} e^{x_j - m} \le M, \qquad m = \max_j x_j",

@@ -1,5 +1,6 @@
 """The real site, built strictly: it holds together, needs nobody else, and comes out the same twice."""
 
+import gzip
 import os
 import re
 import subprocess
@@ -56,11 +57,18 @@ def addresses(css: str) -> Iterator[str]:
 def test_every_source_page_is_built(site: Path) -> None:
     for language, folder in ("zh", site), ("en", site / "en"):
         docs = ROOT / "docs" / language
-        for source in docs.rglob("*.md"):
+        for source in [*docs.rglob("*.md"), *docs.rglob("*.ipynb")]:
             name = source.relative_to(docs).with_suffix("")
             place = folder / name.parent if name.name == "index" else folder / name
             page = BeautifulSoup((place / "index.html").read_text("utf-8"), "html.parser")
             assert page.html["lang"] == language
+
+
+def test_a_notebook_weighs_no_more_than_a_chapter(site: Path) -> None:
+    def weight(folder: str) -> int:
+        return max(len(gzip.compress(path.read_bytes())) for path in site.rglob(f"{folder}/*/index.html"))
+
+    assert weight("labs") <= weight("tutorial")
 
 
 def test_nothing_is_requested_from_elsewhere(site: Path) -> None:
@@ -133,6 +141,12 @@ def luminance(colour: str) -> float:
     return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
+def contrast(ink: str, paper: str) -> float:
+    """WCAG's contrast of two colours, #rrggbb: 4.5 is enough for text."""
+    dim, bright = sorted(map(luminance, (ink, paper)))
+    return (bright + 0.05) / (dim + 0.05)
+
+
 def test_inks_are_readable_on_both_papers() -> None:
     tokens = (ROOT / "docs/theme/assets/tokens.css").read_text()
     light, dark, scriptless = re.split(r"^(?=\S.*\{$)", tokens, flags=re.M)[1:]
@@ -142,5 +156,4 @@ def test_inks_are_readable_on_both_papers() -> None:
     for theme in light, dark:
         colours = dict(re.findall(r"--([\w-]+): (#\w{6})", theme))
         for ink, paper in [*pairs, ("fault", "fault-fill")]:
-            dim, bright = sorted((luminance(colours[ink]), luminance(colours[paper])))
-            assert (bright + 0.05) / (dim + 0.05) >= 4.5, (ink, paper)
+            assert contrast(colours[ink], colours[paper]) >= 4.5, (ink, paper)

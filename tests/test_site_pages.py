@@ -251,6 +251,68 @@ def test_reading_time_counts_prose_alone(site: Site) -> None:
     assert not site.html("index.html").select(".reading-time")
 
 
+CELLS = [
+    {"cell_type": "markdown", "id": "title", "source": "# 标题\n\n[see](../index.md) $x_0$"},
+    {"cell_type": "markdown", "id": "part", "source": "## 一节\n\nwords"},
+    {"cell_type": "code", "id": "run", "source": "print('a < b')", "outputs": "a < b\n"},
+]
+
+
+def notebook(*cells: dict, outputs: list[dict] | None = None) -> str:
+    """A notebook whose code cells printed what stands for their outputs, or these outputs."""
+    made = []
+    for cell in cells or CELLS:
+        printed = {"output_type": "stream", "name": "stdout", "text": cell.get("outputs")}
+        made.append(
+            {"metadata": {}, **cell} | ({"outputs": outputs or [printed]} if "outputs" in cell else {})
+        )
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def test_notebook_is_a_page_of_cards(site: Site) -> None:
+    site.page("labs/a.ipynb", notebook())
+    site.page("index.md", "# Home\n\n[part](labs/a.ipynb#part)\n\n<!-- ledger -->\n")
+    site.build()
+    for language, line in (
+        ("zh", "阅读约 1 分钟 · 下载 a.ipynb · 输出在 CPU 上核对"),
+        ("en", "1 min read · download a.ipynb · outputs checked on a CPU"),
+    ):
+        page = site.html("labs/a/index.html", language)
+        code, output = only(page, ".card").select(".highlight > pre > code")
+        assert (code.text, output.text) == ("print('a < b')\n", "a < b\n")
+        assert code.select(".nb")  # highlighted
+        assert only(page, "article h2#part > a.headerlink")["href"] == "#part"
+        assert only(page, ".md-sidebar--secondary a[href='#part']").text.strip() == "一节"
+        assert only(page, "annotation").text == "x_0"
+        assert only(page, "h1 + .reading-time").text == line
+        link = only(page, "a[download]")["href"]
+        copy = site.root / ("site" if language == "zh" else "site/en") / "labs/a" / link
+        assert copy.read_text("utf-8") == notebook()
+        assert only(site.html("index.html", language), "article a[href='labs/a/#part']")
+        assert not page.select("article :is(script, style)")
+        assert only(site.html("index.html", language), ".ledger-summary").text.count("0") == 5
+    assert only(site.html("labs/a/index.html"), "a.language")["href"] == "../../en/labs/a/"
+    found = json.loads((site.root / "site/search/search_index.json").read_text("utf-8"))["docs"]
+    (entry,) = (entry for entry in found if entry["location"] == "labs/a/#part")
+    assert "words" in entry["text"]
+
+
+@pytest.mark.parametrize(
+    ("output", "complaint"),
+    [
+        ({"output_type": "error", "ename": "E", "evalue": "", "traceback": []}, "not error"),
+        ({"output_type": "display_data", "data": {"image/svg+xml": "<svg/>"}}, "a picture needs words"),
+    ],
+)
+def test_output_that_cannot_be_shown_ends_the_build(
+    site: Site, caplog: pytest.LogCaptureFixture, output: dict, complaint: str
+) -> None:
+    site.page("labs/a.ipynb", notebook(outputs=[output]))
+    with pytest.raises(Abort):
+        site.build()
+    assert re.search(f"labs/a.ipynb: cell run: .*{complaint}", caplog.text)
+
+
 def test_languages_link_to_the_same_page_where_it_exists(site: Site) -> None:
     site.page("both.md", "# Both\n")
     site.page("chinese.md", "# Chinese\n", "zh")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blocks import outside, pages
+from notebooks import markdown, notebooks
 
 Pages = dict[str, str]  # the text of each page by its path from the root, "docs/zh/index.md"
 
@@ -76,8 +77,10 @@ class Heading:
 
 
 def read(root: Path) -> Pages:
-    """All pages of a tree."""
-    return {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in pages(root)}
+    """All pages of a tree, of a notebook the Markdown that the build makes of it."""
+    texts = {path: path.read_text("utf-8") for path in pages(root)}
+    texts |= {path: markdown(path.read_text("utf-8")) for path in notebooks(root)}
+    return {path.relative_to(root).as_posix(): text for path, text in texts.items()}
 
 
 def language(pages: Pages, name: str) -> Pages:

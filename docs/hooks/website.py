@@ -1,4 +1,4 @@
-"""What MkDocs lacks for this site: two languages in one build, stamped blocks, formulas, reading times."""
+"""What MkDocs lacks for this site: two languages in a build, stamps, formulas, notebooks, reading times."""
 
 import logging
 import re
@@ -12,6 +12,7 @@ from jinja2 import Environment
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import BuildError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
@@ -20,9 +21,14 @@ from mkdocs.utils import get_relative_url
 
 from blocks import Fence, Ledger, parse
 from formulas import Formulas
+from notebooks import markdown
 from stamps import Shown, Stamps, anchor, table
 
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
+NOTEBOOK = {
+    "zh": ' · <a href="{0}" download>下载 {0}</a> · 输出在 CPU 上核对',
+    "en": ' · <a href="{0}" download>download {0}</a> · outputs checked on a CPU',
+}
 LEDGER = "<!-- ledger -->"
 
 log = logging.getLogger("mkdocs.hooks.website")  # --strict counts what is said under "mkdocs"
@@ -59,12 +65,31 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
+def on_pre_page(page: Page, config: MkDocsConfig, files: Files) -> None:
+    """Take a notebook's rendering back from mkdocs-jupyter, whose pages are 600 KB without formulas."""
+    vars(page).pop("render", None)
+
+
+def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
+    """Read a notebook as the Markdown that it is; other pages are read as ever."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return None
+    try:
+        return markdown(page.file.content_string)
+    except ValueError as error:
+        raise BuildError(f"{page.file.src_uri}: {error}") from error
+
+
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Keep the labels of figures out of the search index; say at the top of a chapter how long it takes."""
     html = html.replace("<svg ", '<svg data-search-exclude="true" ')
-    if not page.file.src_uri.startswith("tutorial/"):
+    folder, _, name = page.file.src_uri.rpartition("/")
+    if folder not in ("tutorial", "labs"):
         return html
-    line = MINUTES[config.theme["language"]].format(reading_minutes(html))
+    language = config.theme["language"]
+    line = MINUTES[language].format(reading_minutes(html))
+    if name.endswith(".ipynb"):  # mkdocs-jupyter lays it beside the page
+        line += NOTEBOOK[language].format(name)
     return html.replace("</h1>", f'</h1>\n<p class="reading-time" data-search-exclude="true">{line}</p>', 1)
 
 
@@ -105,7 +130,7 @@ def _refuse_stale(pages: list[Page], config: MkDocsConfig) -> None:
 
 
 def _runs(page: Page) -> list[Fence]:
-    return [fence for fence in parse(page.file.content_string) if fence.runs]
+    return [fence for fence in parse(page.markdown or "") if fence.runs]
 
 
 def _shown(pages: list[Page], here: Page) -> list[Shown]:

@@ -13,11 +13,21 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
+from test_site_build import contrast
+
 ROOT = Path(__file__).parents[2]
 CHAPTER = "tutorial/online-log-sum-exp/"
+NOTEBOOK = "labs/stability/"
 HIDDEN = """() => [...document.querySelectorAll("article :is(img, figure svg, math)")]
   .filter(e => e.checkVisibility() && !e.closest("details:not([open])"))
   .filter(e => e.localName === "img" ? !e.naturalWidth : !e.getBoundingClientRect().width).length"""
+COLOURS = """e => {
+  let box = e
+  while (getComputedStyle(box).backgroundColor === "rgba(0, 0, 0, 0)") box = box.parentElement
+  const style = getComputedStyle(e)
+  const colours = [e.localName === "text" ? style.fill : style.color, getComputedStyle(box).backgroundColor]
+  return colours.map(rgb => "#" + rgb.match(/\\d+/g).map(n => (+n).toString(16).padStart(2, "0")).join(""))
+}"""  # of ink, and of the paper under it
 Open = Callable[..., Page]
 
 
@@ -26,7 +36,8 @@ def addresses() -> list[str]:
     found = []
     for language, prefix in ("zh", "/"), ("en", "/en/"):
         docs = ROOT / "docs" / language
-        names = sorted(str(path.relative_to(docs).with_suffix("")) for path in docs.rglob("*.md"))
+        sources = [*docs.rglob("*.md"), *docs.rglob("*.ipynb")]
+        names = sorted(str(path.relative_to(docs).with_suffix("")) for path in sources)
         found += [prefix if name == "index" else f"{prefix}{name.removesuffix('/index')}/" for name in names]
     return found
 
@@ -106,11 +117,12 @@ def test_page_needs_no_script(visit: Open, address: str) -> None:
     expect(page.locator("article h1")).to_be_visible()
 
 
+@pytest.mark.parametrize("place", [f"{CHAPTER}#merge", f"{NOTEBOOK}#maximum"])
 @pytest.mark.parametrize(("here", "there"), [("/", "/en/"), ("/en/", "/")])
-def test_language_switch_keeps_page_and_place(visit: Open, here: str, there: str) -> None:
-    page = visit(f"{here}{CHAPTER}#merge")
+def test_language_switch_keeps_page_and_place(visit: Open, here: str, there: str, place: str) -> None:
+    page = visit(here + place)
     page.locator("a.language").click()
-    expect(page).to_have_url(re.compile(rf":\d+{there}{CHAPTER}#merge$"))
+    expect(page).to_have_url(re.compile(rf":\d+{there}{place}$"))
 
 
 @pytest.mark.parametrize(("here", "there"), [("/", "/en/"), ("/en/", "/")])
@@ -126,14 +138,22 @@ def test_language_switch_follows_instant_navigation(visit: Open, here: str, ther
 
 
 @pytest.mark.parametrize(
-    ("start", "query"), [("/", "在线归约"), ("/", "归约"), ("/", "log-sum-exp"), ("/en/", "online")]
+    ("start", "query", "found"),
+    [
+        ("/", "在线归约", CHAPTER),
+        ("/", "归约", CHAPTER),
+        ("/", "log-sum-exp", CHAPTER),
+        ("/en/", "online", CHAPTER),
+        ("/", "笔记本", NOTEBOOK),
+        ("/en/", "notebook", NOTEBOOK),
+    ],
 )
-def test_search_finds_the_chapter(visit: Open, start: str, query: str) -> None:
+def test_search_finds_the_page(visit: Open, start: str, query: str, found: str) -> None:
     page = visit(start)
     page.locator(".md-search__input").click()
     page.keyboard.type(query)
     page.keyboard.press("End")  # Material searches when a key comes up; Playwright types Chinese without keys
-    expect(page.locator(f".md-search-result__link[href*='{start}{CHAPTER}']").first).to_be_visible()
+    expect(page.locator(f".md-search-result__link[href*='{start}{found}']").first).to_be_visible()
 
 
 @pytest.mark.parametrize(
@@ -148,10 +168,11 @@ def test_chinese_words_are_searched_whole(visit: Open, query: str, heading: str)
     assert set(results.locator("mark").all_text_contents()) == {query}
 
 
-def test_every_part_of_a_card_is_copied_by_its_own_button(visit: Open) -> None:
-    page = visit(CHAPTER, permissions=["clipboard-read", "clipboard-write"])
+@pytest.mark.parametrize(("address", "count"), [(CHAPTER, 3), (NOTEBOOK, 2)])
+def test_every_part_of_a_card_is_copied_by_its_own_button(visit: Open, address: str, count: int) -> None:
+    page = visit(address, permissions=["clipboard-read", "clipboard-write"])
     parts = page.locator(".card:has(.language-py)").first.locator(".highlight")
-    assert parts.count() == 3
+    assert parts.count() == count
     for part in parts.all():
         part.hover()
         part.locator("[data-md-type=copy], .md-clipboard").click()
@@ -177,20 +198,59 @@ def test_phone_shows_equation_numbers_and_whole_ledger(visit: Open) -> None:
     assert page.locator(".ledger").evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
-def test_copy_button_lies_beside_the_code_on_a_phone(visit: Open) -> None:
-    page = visit(CHAPTER, viewport={"width": 390, "height": 900})
+@pytest.mark.parametrize("address", [CHAPTER, NOTEBOOK])
+def test_copy_button_lies_beside_the_code_on_a_phone(visit: Open, address: str) -> None:
+    page = visit(address, viewport={"width": 390, "height": 900})
     for pre in page.locator(".card pre:has(.md-code__nav)").all():
         code, button = pre.locator("> code").bounding_box(), pre.locator(".md-code__nav").bounding_box()
         assert code["x"] + code["width"] <= button["x"] or code["y"] >= button["y"] + button["height"]
 
 
-@pytest.mark.parametrize("address", [address for address in addresses() if "/tutorial/" in address])
+@pytest.mark.parametrize("address", [name for name in addresses() if re.search("/(tutorial|labs)/", name)])
 def test_code_fits_its_card_on_a_desk(visit: Open, address: str) -> None:
     wide = (
         "[...document.querySelectorAll('.language-py pre > code')].filter(e => e.scrollWidth > e.clientWidth)"
     )
     page = visit(address, viewport={"width": 1280, "height": 900})
     assert page.evaluate(f"{wide}.map(e => e.closest('.highlight').innerText.split('\\n')[0])") == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("start", ["/", "/en/"])
+def test_notebook_is_read_like_a_chapter(visit: Open, start: str, scheme: str) -> None:
+    page = visit(start + NOTEBOOK, color_scheme=scheme, viewport={"width": 390, "height": 900})
+    assert page.locator("article .katex-html").count() == page.locator("article annotation").count() > 0
+    assert "$" not in page.locator("article").evaluate("e => e.innerText")
+    for heading in page.locator("article h2").all():
+        heading.hover()
+        heading.locator(".headerlink").click()
+        assert page.url.endswith(f"/{NOTEBOOK}#{heading.get_attribute('id')}")
+        expect(heading).to_be_in_viewport()
+    outputs = page.locator(".card .language-text code, .card figure text")
+    assert outputs.count() > 6
+    for output in outputs.all():
+        assert contrast(*output.evaluate(COLOURS)) >= 4.5, output.text_content()
+    wide = page.locator(".card pre > code").evaluate_all(
+        "all => all.filter(e => e.scrollWidth > e.clientWidth)"
+    )
+    assert wide, "nothing to scroll"  # in its box: test_page_is_whole holds the page to the phone's width
+    svg = page.locator(".card figure svg")
+    size = float(svg.get_attribute("font-size")) * svg.evaluate("e => e.getScreenCTM().a")
+    assert size >= 12
+
+
+@pytest.mark.parametrize("start", ["/", "/en/"])
+def test_notebook_is_downloaded_in_the_language_of_its_page(visit: Open, start: str) -> None:
+    page = visit(start)
+    page.locator(f".md-nav--primary a[href*='{NOTEBOOK}']").click()
+    with page.expect_download() as download:
+        page.locator(".reading-time a[download]").click()
+    source = ROOT / "docs" / {"/": "zh", "/en/": "en"}[start] / "labs" / "stability.ipynb"
+    assert Path(download.value.path()).read_bytes() == source.read_bytes()
+    page.locator(".md-footer__link--prev").click()
+    expect(page).to_have_url(re.compile(CHAPTER))
+    page.locator(".md-footer__link--next").click()
+    expect(page).to_have_url(re.compile(NOTEBOOK))
 
 
 def test_dark_is_honoured_without_scripts(visit: Open) -> None:
