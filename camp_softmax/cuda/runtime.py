@@ -11,6 +11,7 @@ from ctypes import c_int
 from pathlib import Path
 
 import torch
+from cuda.bindings import driver
 from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Program, ProgramOptions, Stream, launch
 from cuda.core.utils import FileStreamProgramCache, make_program_cache_key
 
@@ -147,12 +148,20 @@ def _cluster_kernel(plan: Plan, device: int) -> tuple[Kernel, int]:
     if torch.cuda.get_device_capability(device) < (9, 0):
         raise RuntimeError("cluster.cuh needs a GPU with clusters, compute capability 9.0 or later")
     chosen = kernel(HERE / "cluster.cuh", "cluster", device, plan.constants)
-    chosen.attributes.max_dynamic_shared_size_bytes = plan.shared
-    chosen.attributes.non_portable_cluster_size_allowed = True  # 16 blocks; 8 are the portable limit
+    attribute = driver.CUfunction_attribute
+    _allow(chosen, device, attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, plan.shared)
+    # For 16 blocks; 8 are what every GPU with clusters has.
+    _allow(chosen, device, attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
     fit = chosen.occupancy.max_active_clusters(_cluster_config(plan, 1), stream=_stream(device))
     if fit < 1:
         raise RuntimeError(f"cluster.cuh: no cluster of {plan.blocks} blocks fits this GPU")
     return chosen, min(fit, plan.in_flight)
+
+
+def _allow(chosen: Kernel, device: int, attribute: driver.CUfunction_attribute, value: int) -> None:
+    (error,) = driver.cuKernelSetAttribute(attribute, value, chosen.handle, device)
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"cluster.cuh: {attribute.name} = {value} is refused: {error.name}")
 
 
 _counters: dict[tuple[int, int], torch.Tensor] = {}
