@@ -34,7 +34,7 @@ def test_merge_shows_the_states_of_the_row(language):
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_route_counts_what_the_model_counts_and_promises_nothing(language):
-    """A square for each time a row is read or written; dashed until there is a kernel; chapters that exist."""
+    """A square for each read or write of the row; dashed until there is a kernel; chapters that exist."""
     svg = (FIGURES / f"route.{language}.svg").read_text(encoding="utf-8")
     rungs = re.findall(r'<g data-rung="(\w+)">(.*?)</g>', svg, re.DOTALL)
     assert [rung for rung, _ in rungs] == [rung for rung in reference.SCANS if rung != "three_scan"]

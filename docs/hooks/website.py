@@ -17,6 +17,7 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 from blocks import Ledger, parse
+from fonts import trim
 from formulas import Formulas
 from stamps import Shown, Stamps, anchor, table
 
@@ -98,7 +99,7 @@ def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, n
 
 @event_priority(-100)
 def on_post_build(config: MkDocsConfig) -> None:
-    """Mend the search for Chinese; build the other language into a folder of this one, as strictly."""
+    """Mend the search for Chinese; build the other language into a folder of this one; trim fonts."""
     (worker,) = Path(config.site_dir, "assets/javascripts/workers").glob("search.*.js")
     before, after = worker.read_text("utf-8").split(
         CUT
@@ -113,3 +114,4 @@ def on_post_build(config: MkDocsConfig) -> None:
                 strict=config.strict,
             )
         )
+        trim(Path(config.site_dir))
