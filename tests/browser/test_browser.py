@@ -15,6 +15,9 @@ CHAPTER = "tutorial/online-log-sum-exp/"
 HIDDEN = """() => [...document.querySelectorAll("article :is(img, figure svg, math)")]
   .filter(e => e.checkVisibility() && !e.closest("details:not([open])"))
   .filter(e => e.localName === "img" ? !e.naturalWidth : !e.getBoundingClientRect().width).length"""
+OUT_OF_REACH = """() => [...document.querySelectorAll("article *")]
+  .filter(e => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX))
+  .filter(e => e.tabIndex < 0 && !e.querySelector("a[href], button, input")).map(e => e.className)"""
 Open = Callable[..., Page]
 
 
@@ -29,10 +32,12 @@ def addresses() -> list[str]:
 
 
 def barriers(page: Page) -> list[str]:
-    """What axe-core finds serious or critical. It would take long over the tokens of code, whose inks
-    tests/test_site_build.py measures."""
+    """What axe-core finds serious or critical. Over code and formulas it would take long: the contrast of
+    their inks is measured in tests/test_site_build.py, and whether a key scrolls them by OUT_OF_REACH."""
     options = {"resultTypes": ["violations"]}
-    found = Axe().run(page, context={"exclude": [["pre span"]]}, options=options).response["violations"]
+    found = (
+        Axe().run(page, context={"exclude": [["pre"], [".katex"]]}, options=options).response["violations"]
+    )
     return [
         f"{rule['id']}: {node['html']}"
         for rule in found
@@ -66,8 +71,17 @@ def test_page_is_whole(visit: Open, address: str, scheme: str) -> None:
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.evaluate(HIDDEN) == 0
+        page.wait_for_function(f"!({OUT_OF_REACH})().length")  # Material looks when a width has changed
         if (scheme, width) in (("light", 1280), ("dark", 390)):  # two of four: it takes seconds on a chapter
             assert barriers(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_not_found_bars_nobody(visit: Open, scheme: str) -> None:
+    page = visit("/404.html", color_scheme=scheme, reduced_motion="reduce")
+    for width in 1280, 390:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert barriers(page) == []
 
 
 @pytest.mark.parametrize("address", addresses())
