@@ -177,11 +177,23 @@ def test_copy_button_lies_beside_the_code_on_a_phone(visit: Open) -> None:
 
 @pytest.mark.parametrize("address", [address for address in addresses() if "/tutorial/" in address])
 def test_code_fits_its_card_on_a_desk(visit: Open, address: str) -> None:
-    wide = (
-        "[...document.querySelectorAll('.language-py pre > code')].filter(e => e.scrollWidth > e.clientWidth)"
-    )
+    wide = "[...document.querySelectorAll('.card pre > code')].filter(e => e.scrollWidth > e.clientWidth)"
     page = visit(address, viewport={"width": 1280, "height": 900})
     assert page.evaluate(f"{wide}.map(e => e.closest('.highlight').innerText.split('\\n')[0])") == []
+
+
+@pytest.mark.parametrize("address", [address for address in addresses() if "/tutorial/" in address])
+def test_trimmed_fonts_hold_every_glyph(visit: Open, address: str) -> None:
+    """No character of a formula or of a code card is drawn in a font that stands in for ours."""
+    session = (page := visit(address)).context.new_cdp_session(page)
+    session.send("DOM.enable")
+    session.send("CSS.enable")
+    root = session.send("DOM.getDocument")["root"]["nodeId"]
+    for selector in ".katex-html", ".card pre":
+        nodes = session.send("DOM.querySelectorAll", {"nodeId": root, "selector": selector})["nodeIds"]
+        for node in nodes:
+            fonts = session.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]
+            assert [font["familyName"] for font in fonts if not font["isCustomFont"]] == [], selector
 
 
 def test_dark_is_honoured_without_scripts(visit: Open) -> None:
