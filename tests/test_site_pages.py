@@ -251,6 +251,13 @@ def test_reading_time_counts_prose_alone(site: Site) -> None:
     assert not site.html("index.html").select(".reading-time")
 
 
+def test_page_is_described_by_its_question(site: Site) -> None:
+    site.page("one.md", "# One\n\nWhat is `a`?\n{ .question }\n")
+    site.build(site_description="of all")
+    for name, description in ("one/index.html", "What is a?"), ("index.html", "of all"):
+        assert only(site.html(name), "meta[name=description]")["content"] == description
+
+
 def test_languages_link_to_the_same_page_where_it_exists(site: Site) -> None:
     site.page("both.md", "# Both\n")
     site.page("chinese.md", "# Chinese\n", "zh")

@@ -45,7 +45,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Keep the labels of figures out of the search index; say at the top of a chapter how long it takes."""
+    """Keep figures' labels out of the search index; describe a page by its question; time a chapter."""
+    if question := re.search(r'<p class="question">(.*?)</p>', html, re.S):
+        page.meta.setdefault("description", BeautifulSoup(question[1], "html.parser").get_text())
     html = html.replace("<svg ", '<svg data-search-exclude="true" ')
     if not page.file.src_uri.startswith("tutorial/"):
         return html
