@@ -39,7 +39,7 @@ check: test  ## what CI runs: the tests, then lint, types, a strict build and a 
 	$(RUN) check_jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)zizmor --offline --quiet .github
 	$(RUN) mkdocs build --strict
-	$(RUN) pytest tests/browser
+	$(RUN) pytest tests/browser -n auto
 
 gpu: $(READY)  ## the tests and blocks on this machine's GPU, stamped in docs/verified.json
 	$(RUN) pytest --codeblocks README.md README.zh.md docs camp_softmax tests -n auto --stamp docs/verified.json

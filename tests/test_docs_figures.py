@@ -9,7 +9,8 @@ import torch
 
 from camp_softmax import reference
 
-FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+ROOT = Path(__file__).parents[1]
+FIGURES = ROOT / "docs" / "figures"
 ROW = torch.tensor([3.0, 1, 4, 1, 5, 9, 2, 6])
 
 
@@ -31,13 +32,35 @@ def test_merge_shows_the_states_of_the_row(language):
     assert re.findall(r"\((\d+), ([\d.]+)\)", description) == [(f"{m:.0f}", f"{s:.3f}") for m, s in states]
 
 
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_route_counts_what_the_model_counts_and_promises_nothing(language):
+    """A square for each read or write of the row; dashed until there is a kernel; chapters that exist."""
+    svg = (FIGURES / f"route.{language}.svg").read_text(encoding="utf-8")
+    rungs = re.findall(r'<g data-rung="(\w+)">(.*?)</g>', svg, re.DOTALL)
+    assert [rung for rung, _ in rungs] == [rung for rung in reference.SCANS if rung != "three_scan"]
+    for number, (rung, drawn) in enumerate(rungs):
+        reads, writes = reference.SCANS[rung]
+        squares = re.findall(r'<rect .*stroke="var\(--(\w+)\)"', drawn)
+        assert (squares.count("read"), squares.count("write")) == (reads, writes), rung
+        assert texts(drawn)[0] == str(number)
+        assert texts(drawn)[-1] == str(reads + writes)
+        written = rung == "naive" or any((ROOT / "camp_softmax").glob(f"*/{rung}.*"))
+        assert ("stroke-dasharray" in drawn) is not written, rung
+    pages = (ROOT / "docs" / language / "tutorial").glob("*.md")
+    chapters = {re.match(r"# (\d+)", page.read_text(encoding="utf-8"))[1] for page in pages}
+    between = texts(re.sub(r"<g .*?</g>", "", svg, flags=re.DOTALL))
+    named = {found[1] for text in between if (found := re.search(r"(\d+)( 章)?[:：]", text))}
+    assert named
+    assert named <= chapters
+
+
 @pytest.mark.parametrize("name", sorted({path.name.split(".")[0] for path in FIGURES.glob("*.svg")}))
 def test_figures_agree_between_languages(name):
     """Same drawing, same numbers, a title and a description in each; no colour of their own."""
     zh, en = ((FIGURES / f"{name}.{language}.svg").read_text(encoding="utf-8") for language in ("zh", "en"))
 
     def drawing(svg: str) -> list[str]:
-        return re.findall(r"<(?:rect|path|pattern)[^>]*>", svg)
+        return re.findall(r"<(?:rect|path|pattern|circle)[^>]*>", svg)
 
     def numbers(svg: str) -> list[str]:
         return re.findall(r"[\d.]+", " ".join(texts(svg)))

@@ -313,6 +313,13 @@ def test_output_that_cannot_be_shown_ends_the_build(
     assert re.search(f"labs/a.ipynb: cell run: .*{complaint}", caplog.text)
 
 
+def test_page_is_described_by_its_question(site: Site) -> None:
+    site.page("one.md", "# One\n\nWhat is `a`?\n{ .question }\n")
+    site.build(site_description="of all")
+    for name, description in ("one/index.html", "What is a?"), ("index.html", "of all"):
+        assert only(site.html(name), "meta[name=description]")["content"] == description
+
+
 def test_languages_link_to_the_same_page_where_it_exists(site: Site) -> None:
     site.page("both.md", "# Both\n")
     site.page("chinese.md", "# Chinese\n", "zh")

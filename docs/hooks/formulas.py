@@ -2,6 +2,7 @@
 
 import atexit
 import html
+import re
 from functools import cache
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
@@ -22,6 +23,10 @@ function render(tex, displayMode) {
 """
 
 
+TAG = re.compile(r"<[^>]*>")
+_glyphs: set[str] = set()
+
+
 @cache
 def _engine() -> MiniRacer:
     engine = MiniRacer()
@@ -36,10 +41,16 @@ def render(tex: str, display: bool) -> str:
     """KaTeX's markup for a formula; a mistake in it ends the build, and MkDocs adds the page's name."""
     match _engine().call("render", tex, display):
         case {"html": markup}:
+            _glyphs.update(html.unescape(TAG.sub("", markup.partition('class="katex-html"')[2])))
             return str(markup)
         case {"error": message}:
             raise BuildError(f"{message}\nin the formula: {tex}")
     raise AssertionError
+
+
+def glyphs() -> set[str]:
+    """Every character that a formula has shown so far, in whichever font."""
+    return _glyphs
 
 
 class _Render(Treeprocessor):

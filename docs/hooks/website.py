@@ -20,6 +20,7 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 from blocks import Fence, Ledger, parse
+from fonts import trim
 from formulas import Formulas
 from notebooks import markdown
 from stamps import Shown, Stamps, anchor, table
@@ -81,7 +82,9 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Keep the labels of figures out of the search index; say at the top of a chapter how long it takes."""
+    """Keep figures' labels out of the search index; describe a page by its question; time a chapter."""
+    if question := re.search(r'<p class="question">(.*?)</p>', html, re.S):
+        page.meta.setdefault("description", BeautifulSoup(question[1], "html.parser").get_text())
     html = html.replace("<svg ", '<svg data-search-exclude="true" ')
     folder, _, name = page.file.src_uri.rpartition("/")
     if folder not in ("tutorial", "labs"):
@@ -158,7 +161,7 @@ def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, n
 
 @event_priority(-100)
 def on_post_build(config: MkDocsConfig) -> None:
-    """Mend the search for Chinese; build the other language into a folder of this one, as strictly."""
+    """Mend the search for Chinese; build the other language into a folder of this one; trim fonts."""
     (worker,) = Path(config.site_dir, "assets/javascripts/workers").glob("search.*.js")
     before, after = worker.read_text("utf-8").split(
         CUT
@@ -173,6 +176,7 @@ def on_post_build(config: MkDocsConfig) -> None:
                 strict=config.strict,
             )
         )
+        trim(Path(config.site_dir))
         if _offline(config):
             _pack(Path(config.site_dir))
 

@@ -1,17 +1,14 @@
 """What a reader meets: each page on phone and desk, light and dark, by keyboard, without scripts."""
 
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from gzip import compress
 from pathlib import Path
-from threading import Thread
+from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
 
 from test_site_build import contrast
 
@@ -28,6 +25,9 @@ COLOURS = """e => {
   const colours = [e.localName === "text" ? style.fill : style.color, getComputedStyle(box).backgroundColor]
   return colours.map(rgb => "#" + rgb.match(/\\d+/g).map(n => (+n).toString(16).padStart(2, "0")).join(""))
 }"""  # of ink, and of the paper under it
+OUT_OF_REACH = """() => [...document.querySelectorAll("article *")]
+  .filter(e => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX))
+  .filter(e => e.tabIndex < 0 && !e.querySelector("a[href], button, input")).map(e => e.className)"""
 Open = Callable[..., Page]
 
 
@@ -42,59 +42,39 @@ def addresses() -> list[str]:
     return found
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+def barriers(page: Page) -> list[str]:
+    """What axe-core finds serious or critical. Over code and formulas it would take long: the contrast of
+    their inks is measured in tests/test_site_build.py, and whether a key scrolls them by OUT_OF_REACH."""
+    options = {"resultTypes": ["violations"]}
+    found = (
+        Axe().run(page, context={"exclude": [["pre"], [".katex"]]}, options=options).response["violations"]
+    )
+    return [
+        f"{rule['id']}: {node['html']}"
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]
 
 
-@pytest.fixture(scope="session")
-def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("site")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        url = f"http://127.0.0.1:{server.server_port}/"
-        # The address has to be known to the build: without one, Material turns instant navigation off.
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-        # With a repository, Material's own link to it would ask GitHub about it.
-        addresses = {"SITE_URL": url, "REPO_URL": "https://github.com/example/course"}
-        subprocess.run(command, cwd=ROOT, env=os.environ | addresses, check=True)
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield url
-        server.shutdown()
+def weight(page: Page) -> int:
+    """Bytes, gzipped, of what a first visit needs before all of it is in sight: HTML, CSS, scripts and fonts.
 
-
-@pytest.fixture
-def visit(browser: Browser, base_url: str) -> Iterator[Open]:
-    """Open an address; fails at the end if a page asked for something elsewhere or complained."""
-    contexts, complaints = [], []
-
-    def route(route: Route) -> None:
-        if route.request.url.startswith((base_url, "data:", "blob:")):
-            route.continue_()
-        else:
-            complaints.append(f"requested {route.request.url}")
-            route.abort()
-
-    def open_page(address: str, **options: object) -> Page:
-        context = browser.new_context(base_url=base_url, **options)
-        contexts.append(context)
-        context.route("**/*", route)
-        page = context.new_page()
-        page.on("console", lambda said: said.type in ("error", "warning") and complaints.append(said.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("response", lambda got: got.status >= 400 and complaints.append(f"{got.status} {got.url}"))
-        page.goto(address, wait_until="networkidle")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not complaints
+    Material's search follows: its worker, and an index that grows with the text.
+    """
+    names = page.evaluate("performance.getEntriesByType('resource').map(e => e.name)")
+    return sum(
+        len(compress(urlopen(name).read()))
+        for name in {page.url, *names}
+        if not re.search(r"/search/|/workers/|/sitemap\.xml", name)
+    )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("address", addresses())
 def test_page_is_whole(visit: Open, address: str, scheme: str) -> None:
-    page = visit(address, color_scheme=scheme)
+    page = visit(address, color_scheme=scheme, reduced_motion="reduce")
+    assert weight(page) <= 120_000
     palette = {"light": "default", "dark": "slate"}[scheme]
     expect(page.locator("body")).to_have_attribute("data-md-color-scheme", palette)
     expect(page.locator("article h1")).to_be_visible()
@@ -102,6 +82,17 @@ def test_page_is_whole(visit: Open, address: str, scheme: str) -> None:
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.evaluate(HIDDEN) == 0
+        page.wait_for_function(f"!({OUT_OF_REACH})().length")  # Material looks when a width has changed
+        if (scheme, width) in (("light", 1280), ("dark", 390)):  # two of four: it takes seconds on a chapter
+            assert barriers(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_not_found_bars_nobody(visit: Open, scheme: str) -> None:
+    page = visit("/404.html", color_scheme=scheme, reduced_motion="reduce")
+    for width in 1280, 390:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert barriers(page) == []
 
 
 @pytest.mark.parametrize("address", addresses())
@@ -208,9 +199,7 @@ def test_copy_button_lies_beside_the_code_on_a_phone(visit: Open, address: str) 
 
 @pytest.mark.parametrize("address", [name for name in addresses() if re.search("/(tutorial|labs)/", name)])
 def test_code_fits_its_card_on_a_desk(visit: Open, address: str) -> None:
-    wide = (
-        "[...document.querySelectorAll('.language-py pre > code')].filter(e => e.scrollWidth > e.clientWidth)"
-    )
+    wide = "[...document.querySelectorAll('.card pre > code')].filter(e => e.scrollWidth > e.clientWidth)"
     page = visit(address, viewport={"width": 1280, "height": 900})
     assert page.evaluate(f"{wide}.map(e => e.closest('.highlight').innerText.split('\\n')[0])") == []
 
@@ -251,6 +240,20 @@ def test_notebook_is_downloaded_in_the_language_of_its_page(visit: Open, start: 
     expect(page).to_have_url(re.compile(CHAPTER))
     page.locator(".md-footer__link--next").click()
     expect(page).to_have_url(re.compile(NOTEBOOK))
+
+
+@pytest.mark.parametrize("address", [address for address in addresses() if "/tutorial/" in address])
+def test_trimmed_fonts_hold_every_glyph(visit: Open, address: str) -> None:
+    """No character of a formula or of a code card is drawn in a font that stands in for ours."""
+    session = (page := visit(address)).context.new_cdp_session(page)
+    session.send("DOM.enable")
+    session.send("CSS.enable")
+    root = session.send("DOM.getDocument")["root"]["nodeId"]
+    for selector in ".katex-html span:not(:has(*))", ".card pre":
+        nodes = session.send("DOM.querySelectorAll", {"nodeId": root, "selector": selector})["nodeIds"]
+        for node in nodes:
+            fonts = session.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]
+            assert [font["familyName"] for font in fonts if not font["isCustomFont"]] == [], selector
 
 
 def test_dark_is_honoured_without_scripts(visit: Open) -> None:

@@ -157,7 +157,7 @@
         lines.push(`<dt>${words.weights}</dt><dd>${weights.map(show).join(" ")}</dd>`)
         lines.push(`<dt>${words.total}</dt><dd class="${wrong ? "fault" : "right"}">${show(total)}${wrong ? " ✕" : ""}</dd>`)
       }
-      return `<section><h4>${title}</h4><dl>${lines.join("")}</dl></section>`
+      return `<section><h3>${title}</h3><dl>${lines.join("")}</dl></section>`
     }
   })
 })()
