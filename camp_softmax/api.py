@@ -4,7 +4,6 @@ Backends are imported when they are first asked for, so that `import camp_softma
 nor CUDA and starts no CUDA context.
 """
 
-import functools
 import importlib
 import operator
 from types import ModuleType
@@ -14,10 +13,11 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.forward_ad import unpack_dual
 
-from camp_softmax.limits import ALIGNMENT, DTYPES, LARGEST
-
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 BACKENDS = ("tilelang", "cuda", "torch")
 ALIASES = {"nvidia": "cuda"}  # the camp's name
+LARGEST = 2**31 - 1  # rows, counted in 32 bits by the kernels
+ALIGNMENT = 16  # bytes, what the kernels' vector loads assume of a tensor's address
 
 
 def softmax(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
@@ -26,8 +26,7 @@ def softmax(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
     Args:
         x: tensor of rank >= 1 in float32, float16 or bfloat16, on a CPU or a CUDA device, of any strides.
         dim: the dimension that sums to 1; negative values count from the end.
-        backend: "tilelang", "cuda" (or "nvidia"; on a CUDA device), "torch", or "auto": cuda on a CUDA device
-            where cuda-core is installed, else tilelang.
+        backend: "tilelang", "cuda" (or "nvidia"; float32 on a CUDA device), "torch", or "auto": tilelang.
 
     Returns:
         contiguous tensor of x's shape, dtype and device. A row with NaN or +inf, or of -inf only, is NaN.
@@ -107,7 +106,7 @@ def _check(name: str, x: Tensor, dim: int, backend: str) -> tuple[int, str]:
         raise ValueError(f"{name}: expected backend to be one of {', '.join(names)}, got {backend!r}")
     if not x.is_floating_point():
         raise TypeError(f"{name}: expected a floating tensor, got {x.dtype}; convert with x.float()")
-    backend = _auto(x, dim) if backend == "auto" else ALIASES.get(backend, backend)
+    backend = "tilelang" if backend == "auto" else ALIASES.get(backend, backend)
     if backend != "torch":
         _check_kernel_input(name, x, backend)
         if x.numel() > LARGEST * x.shape[dim]:
@@ -115,19 +114,10 @@ def _check(name: str, x: Tensor, dim: int, backend: str) -> tuple[int, str]:
     return dim % x.dim(), backend
 
 
-def _auto(x: Tensor, dim: int) -> str:
-    """The CUDA kernels where they work and take such rows, else TileLang's; never torch."""
-    if x.device.type == "cuda" and x.dtype in DTYPES:
-        try:
-            return "cuda" if _backend("cuda").fastest(x.shape[dim], x.dtype, x.device) else "tilelang"
-        except RuntimeError:  # no cuda-core here
-            pass
-    return "tilelang"
-
-
 def _check_kernel_input(name: str, x: Tensor, backend: str) -> None:
-    if x.dtype not in DTYPES:
-        takes = ", ".join(str(dtype) for dtype in DTYPES)
+    dtypes = DTYPES if backend == "tilelang" else DTYPES[:1]
+    if x.dtype not in dtypes:
+        takes = ", ".join(str(dtype) for dtype in dtypes)
         raise TypeError(f"{name}: backend {backend!r} takes {takes}, got {x.dtype}; convert with x.to(...)")
     devices = ("cpu", "cuda") if backend == "tilelang" else ("cuda",)
     if isinstance(x, FakeTensor):
@@ -153,7 +143,6 @@ def _rows(x: Tensor, dim: int) -> Tensor:
     return rows.clone() if rows.data_ptr() % ALIGNMENT else rows
 
 
-@functools.cache
 def _backend(name: str) -> ModuleType:
     """The module that implements a backend; a RuntimeError says why it cannot be used here."""
     if name == "torch":

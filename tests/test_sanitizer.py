@@ -12,7 +12,7 @@ pytestmark = [
 ]
 
 EVERY_OPERATOR = (
-    "[getattr(cuda, name)(x.to(dtype), rung='{}') for name in cuda.OPERATORS for dtype in DTYPES]"
+    "[getattr(cuda, name)(x.to(dtype), rung='{}') for name in cuda.OPERATORS for dtype in cuda.plan.ELEMENTS]"
 )
 KERNELS = {
     "three_pass": "cuda.softmax(x, rung='three_pass')",
@@ -24,7 +24,6 @@ KERNELS = {
 IMPORTS = """
 import torch
 from camp_softmax import cuda
-from camp_softmax.limits import DTYPES
 from camp_softmax.tilelang import online
 """
 # One element; less than a warp; two row blocks and three tiles; more rows than there are clusters at once.

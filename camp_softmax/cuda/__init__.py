@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from camp_softmax.cuda import plan
-from camp_softmax.limits import ALIGNMENT, DTYPES, LARGEST, check_in_memory
 
 try:
     from camp_softmax.cuda import runtime
@@ -74,7 +73,7 @@ def _run(operator: str, rows: Tensor, rung: str) -> Tensor:
         runtime.run(runtime.HERE / f"{rung}.cuh", f"{operator}_{rung}", rows, out)
         return out
     make = plan.single_read if rung == "single_read" else plan.cluster
-    aligned = not (rows.data_ptr() | rows.shape[1] * rows.itemsize) % ALIGNMENT
+    aligned = not (rows.data_ptr() | rows.shape[1] * rows.itemsize) % plan.VECTOR
     chosen = make(rows.shape[1], rows.dtype, operator.upper(), aligned)
     out = rows.new_empty(rows.shape[0]) if operator == "logsumexp" else _empty_alike(rows)
     runtime.run_plan(chosen, rows, out)
@@ -93,21 +92,24 @@ def fastest(M: int, dtype: torch.dtype, device: torch.device) -> str | None:
 
 def _empty_alike(rows: Tensor) -> Tensor:
     """An output that starts at the same place between two multiples of 16 bytes: vector stores need it."""
-    beyond = rows.data_ptr() % ALIGNMENT // rows.itemsize
+    beyond = rows.data_ptr() % plan.VECTOR // rows.itemsize
     if not beyond:
         return torch.empty_like(rows)
     return rows.new_empty(rows.numel() + beyond)[beyond:].view(rows.shape)
 
 
 def _check(rows: Tensor) -> None:
-    check_in_memory("cuda", rows)
-    if rows.dtype not in DTYPES:
-        takes = ", ".join(str(dtype) for dtype in DTYPES)
+    if not isinstance(rows, Tensor) or rows.layout != torch.strided or rows.is_neg():
+        raise TypeError(f"cuda: expected a dense tensor in memory, got {type(rows).__name__}")
+    if rows.dtype not in plan.ELEMENTS:
+        takes = ", ".join(map(str, plan.ELEMENTS))
         raise TypeError(f"cuda: the kernels take {takes}, got {rows.dtype}; convert with x.to(...)")
     if rows.device.type != "cuda":
         raise ValueError(f"cuda: expected a tensor on a CUDA device, got one on {rows.device}")
-    if rows.dim() != 2 or not 0 < rows.shape[0] <= LARGEST or not rows.numel() or not rows.is_contiguous():
+    if rows.dim() != 2 or not 0 < rows.shape[0] < 2**31 or not rows.numel() or not rows.is_contiguous():
         raise ValueError(
-            f"cuda: expected contiguous rows (N, M), N from 1 to {LARGEST}, M >= 1, got shape "
-            f"{tuple(rows.shape)}, strides {rows.stride()}"
+            f"cuda: expected contiguous rows (N, M), 1 <= N < 2^31, M >= 1, got shape {tuple(rows.shape)}, "
+            f"strides {rows.stride()}"
         )
+    if not rows.data_ptr():
+        raise ValueError("cuda: expected a tensor in memory, got one without storage")

@@ -11,8 +11,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from camp_softmax.limits import ALIGNMENT, LARGEST, check_in_memory
-
 
 def _writable_cache() -> None:
     """Points tilelang's cache at a temporary folder if its own cannot be written: its import would fail."""
@@ -42,6 +40,9 @@ for logger in (
 
 from tvm import tirx  # noqa: E402  tilelang brings its own tvm
 from tvm.tirx import PrimFunc  # noqa: E402
+
+ALIGNMENT = 16  # bytes; vector loads assume it, and one misaligned address kills the CUDA context
+LARGEST = 2**31 - 1  # a size that is read at launch is a 32-bit int in the kernel
 
 
 class Kernel:
@@ -82,7 +83,10 @@ class Kernel:
 
     def _check(self, tensor: Tensor, buffer, sizes: dict[str, int]) -> None:
         what = f"{self.name}: argument {buffer.name}"
-        check_in_memory(what, tensor)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{what}: expected a tensor, got {type(tensor).__name__}")
+        if tensor.layout != torch.strided or tensor.is_neg():
+            raise TypeError(f"{what}: expected a dense tensor in memory, got a sparse one or a lazy view")
         if str(tensor.dtype) != f"torch.{buffer.dtype}":
             raise TypeError(f"{what}: expected torch.{buffer.dtype}, got {tensor.dtype}")
         if tensor.device != self.device:
@@ -97,6 +101,8 @@ class Kernel:
             raise ValueError(f"{what}: got an empty tensor {tuple(tensor.shape)}; there is nothing to launch")
         if max(tensor.shape) > LARGEST:
             raise ValueError(f"{what}: expected sizes up to {LARGEST}, got {tuple(tensor.shape)}; split it")
+        if not tensor.data_ptr():
+            raise ValueError(f"{what}: expected a tensor in memory, got one without storage")
         if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNMENT:
             raise ValueError(
                 f"{what}: expected a contiguous tensor that starts at a multiple of {ALIGNMENT} bytes, got "
