@@ -23,6 +23,7 @@ from blocks import Fence, Ledger, parse
 from fonts import trim
 from formulas import Formulas
 from notebooks import markdown
+from prose import words
 from stamps import Shown, Stamps, anchor, table
 
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
@@ -90,21 +91,18 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     if folder not in ("tutorial", "labs"):
         return html
     language = config.theme["language"]
-    line = MINUTES[language].format(reading_minutes(html))
+    line = MINUTES[language].format(reading_minutes(page.markdown or ""))
     if name.endswith(".ipynb"):  # mkdocs-jupyter lays it beside the page
         line += NOTEBOOK[language].format(name)
     return html.replace("</h1>", f'</h1>\n<p class="reading-time" data-search-exclude="true">{line}</p>', 1)
 
 
-def reading_minutes(html: str) -> int:
+def reading_minutes(text: str) -> int:
     """300 Chinese characters or 200 words of prose a minute; code, formulas and figures do not count."""
-    soup = BeautifulSoup(html, "html.parser")
-    for aside in soup.select("pre, svg, .math, .stamp, .headerlink"):
-        aside.decompose()
-    text = soup.get_text()
-    characters = len(re.findall(r"[\u3400-\u9fff]", text))
-    words = len(re.findall(r"[^\W\u3400-\u9fff]+", text))
-    return max(1, round(characters / 300 + words / 200))
+    prose = words(text)
+    characters = len(re.findall(r"[\u3400-\u9fff]", prose))
+    others = len(re.findall(r"[^\W\u3400-\u9fff]+", prose))
+    return max(1, round(characters / 300 + others / 200))
 
 
 def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
