@@ -1,0 +1,127 @@
+"""Every fact of a chapter is shown there: by the output of a block, a tested formula, or code that runs.
+
+docs/facts/<chapter>.toml lists the facts of docs/<language>/tutorial/<chapter>.md, each with its evidence:
+`output` stands in the expected output of a block that runs on the page, `equation` is the id of a formula
+that a property test holds, `code` stands in a file that the page includes. Several strings are all needed.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from blocks import parse
+from prose import equations
+
+ROOT = Path(__file__).parents[1]
+INCLUDE = re.compile(r'--8<-- "([^":]+)(?::\w+)?"')
+KINDS = {"output", "equation", "code"}
+
+
+def shown(root: Path, page: Path) -> dict[str, str]:
+    """What a page shows, by the kind of evidence: one text each."""
+    text = page.read_text("utf-8")
+    fences = parse(text)
+    included = [root / name for fence in fences for name in INCLUDE.findall(fence.body)]
+    return {
+        "output": "\n".join(fence.expected.body for fence in fences if fence.expected),
+        "equation": "\n".join(equation.id for equation in equations(text)),
+        "code": "\n".join(path.read_text("utf-8") for path in included),
+    }
+
+
+def gaps(root: Path) -> tuple[int, list[str]]:
+    """How many facts there are, and what is wrong or not shown in some language."""
+    count, found = 0, []
+    for path in sorted((root / "docs/facts").glob("*.toml")):
+        facts = tomllib.loads(path.read_text("utf-8"))
+        count += len(facts)
+        for language in ("zh", "en"):
+            page = root / "docs" / language / "tutorial" / f"{path.stem}.md"
+            if not page.exists():
+                found.append(f"{path.name}: there is no {page.relative_to(root)}")
+                continue
+            evidence = shown(root, page)
+            for fact, wanted in facts.items():
+                if not wanted or set(wanted) - KINDS:
+                    found.append(f"{path.name}: {fact}: expected some of {', '.join(sorted(KINDS))}")
+                for kind in sorted(set(wanted) & KINDS):
+                    strings = [wanted[kind]] if isinstance(wanted[kind], str) else wanted[kind]
+                    lines = evidence[kind].split("\n")
+                    for string in strings or [""]:
+                        there = string in lines if kind == "equation" else string in evidence[kind]
+                        if not string or not there:
+                            found.append(f"{page.relative_to(root)}: {fact}: no {kind} {string!r}")
+    return count, found
+
+
+def test_every_fact_is_shown() -> None:
+    count, found = gaps(ROOT)
+    missing = len({problem.split(": ")[1] for problem in found})
+    print(f"coverage: {count - missing} of {count} facts, {100 * (count - missing) // max(count, 1)}%")
+    assert count
+    assert found == []
+
+
+PAGE = """# One
+
+<div class="equation" id="eq-a" markdown>
+$$ a \\tag{1} $$
+</div>
+
+```py title="snippets/a.py"
+--8<-- "snippets/a.py"
+```
+
+```bash
+python snippets/a.py
+```
+
+<!--pytest-codeblocks:expected-output-->
+
+```text
+m = 9
+```
+
+```text
+not an output
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("facts", "complaint"),
+    [
+        ('["a"]\noutput = "m = 9"\nequation = "eq-a"\ncode = "print(9)"\n', None),
+        ('["a"]\noutput = ["m = 9", "m = 8"]\n', "docs/zh/tutorial/one.md: a: no output 'm = 8'"),
+        ('["a"]\noutput = "not an output"\n', "no output 'not an output'"),
+        ('["a"]\nequation = "eq"\n', "no equation 'eq'"),
+        ('["a"]\ncode = "print(8)"\n', "no code 'print(8)'"),
+        ('["a"]\nfigure = "fig-a"\n', "expected some of code, equation, output"),
+        ('["a"]\n', "expected some of code, equation, output"),
+        ('["a"]\noutput = ""\n', "no output ''"),
+    ],
+)
+def test_what_is_not_shown_is_named(tmp_path: Path, facts: str, complaint: str | None) -> None:
+    for name, text in {
+        "docs/zh/tutorial/one.md": PAGE,
+        "docs/en/tutorial/one.md": PAGE,
+        "snippets/a.py": "print(9)\n",
+        "docs/facts/one.toml": facts,
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    count, found = gaps(tmp_path)
+    assert count == 1
+    if complaint is None:
+        assert found == []
+    else:
+        assert complaint in "\n".join(found)
+
+
+def test_a_chapter_that_one_language_lacks_is_named(tmp_path: Path) -> None:
+    (tmp_path / "docs/facts").mkdir(parents=True)
+    (tmp_path / "docs/facts/one.toml").write_text('["a"]\noutput = "m"\n')
+    assert gaps(tmp_path)[1][0] == "one.toml: there is no docs/zh/tutorial/one.md"
