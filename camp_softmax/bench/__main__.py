@@ -44,7 +44,7 @@ A ratio compares medians of one run. Times of two runs are not comparable.
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="python -m camp_softmax.bench",
-        description="Checks and times every kernel and its peers in one run, beside a copy of the same bytes.",
+        description="Checks and times kernels and their peers in one run, beside a copy of the same bytes.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     add("--operator", choices=peers.OPERATORS, default="softmax", help="default: softmax")
     add("--candidates", nargs="+", metavar="NAME", help="default: all; the copy always takes part")
     add("--dtypes", nargs="+", choices=NAMES, metavar="DTYPE", help=f"of {', '.join(NAMES)}; default: all")
-    add("--lengths", nargs="*", type=number, metavar="M", help="columns of a row; default: 128 to 262144, ragged ones too")  # fmt: skip
+    add("--lengths", nargs="*", type=number, metavar="M", help="columns of a row; default: 128 to 262144")
     add("--random", type=number, default=0, metavar="K", help="K more lengths that nobody chose")
     add("--seed", type=int, help="which ones they are; default: others each time")
     add("--elements", type=number, metavar="E", help="of a tensor: E // M rows; default: 2^27 on a GPU")
@@ -158,16 +158,15 @@ def shapes(options: argparse.Namespace, lengths: Sequence[int]) -> list[tuple[in
     if options.overhead:
         return [SMALL]
     chosen = [] if options.shapes and options.lengths is None else list(lengths)
-    longest = min(2**18, options.elements)
     draw = random.Random(options.seed)
-    for _ in range(options.random):
-        chosen.append(round(longest ** draw.random()))  # as many short ones as long ones, on a log scale
+    for _ in range(options.random):  # as many short ones as long ones, on a log scale
+        chosen.append(min(round(2 ** draw.uniform(7, 18)), options.elements))
     found = {*options.shapes, *((options.elements // M, M) for M in chosen)}
     return sorted(found, key=lambda shape: shape[::-1])
 
 
 def memory(options: argparse.Namespace) -> int:
-    """Bytes of a case on the device: the inputs, as many outputs, and one of what some peers need on their way."""
+    """Bytes of a case on the device: inputs, as many outputs, and room for what a peer makes on its way."""
     width = max(NAMES[name].itemsize for name in options.dtypes)
     return (2 * measure.INPUTS + 1) * width * max(N * M for N, M in options.shapes)
 
@@ -191,7 +190,8 @@ def method(options: argparse.Namespace, jobs: int) -> dict[str, object]:
             "spread": "median over the rounds, quartiles low and high",
             "order": "each round runs a burst of every candidate, in another order",
             "ratio": "us over us of torch",
-            "first_s": "seconds of the first call in a fresh process with empty caches, after imports; cached_s: in the next one",
+            "first_s": "seconds of the first call in a fresh process, imports done, caches empty",
+            "cached_s": "the same in the next process, with the caches that it left",
             "check": check,
         }
     us = "between two CUDA events around a launch, the queue kept full"

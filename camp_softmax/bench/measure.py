@@ -212,7 +212,11 @@ def first_call(call: Call, x: Tensor) -> tuple[Tensor, float]:
 @torch.no_grad()
 def first_calls(case: Case, names: Sequence[str]) -> dict[str, float]:
     """The seconds of the first call of each candidate that works; in a child, so that its cache is filled."""
-    x, seconds = make_inputs(case)[0][0], {}
+    seconds: dict[str, float] = {}
+    try:
+        x = make_inputs(case)[0][0]
+    except RuntimeError:  # no memory, or an earlier case cost this process its device
+        return seconds
     for name in names:
         try:
             call = peers.load(name, case.operator, case.device)

@@ -156,6 +156,7 @@ def _versions() -> dict[str, str]:
 # --- the plot -------------------------------------------------------------------------------------
 
 WIDTH, PANEL, LEFT, RIGHT, TOP = 720, 320, 64, 144, 40
+QUIET = "var(--quiet, #5f6675)"
 GREYS = ("#5f6675", "#8b919d", "#6a7180", "#a3a9b5", "#747b88")
 OURS = {
     "auto": "var(--write, #16703f)",
@@ -207,6 +208,7 @@ def _panel(dtype: str, measurements: Sequence[Mapping], top: int) -> list[str]:
         f'<text x="{LEFT - 8}" y="{y(1) + 5}" text-anchor="end">copy 1.0</text>',
         f'<text x="{LEFT - 8}" y="{y(0.5) + 5}" text-anchor="end">0.5</text>',
         f'<text x="{LEFT - 8}" y="{y(0) + 5}" text-anchor="end">0</text>',
+        f'<text x="{right + 32}" y="{bottom + 20}" fill="{QUIET}">row length</text>',
     ]
     for power in range(math.ceil(low), math.floor(high) + 1, 2):
         parts.append(f'<text x="{x(2**power)}" y="{bottom + 20}" text-anchor="middle">{2**power}</text>')
@@ -227,7 +229,7 @@ def _panel(dtype: str, measurements: Sequence[Mapping], top: int) -> list[str]:
             for m in mine
             if m not in joined
         ]
-        labels.append((y(mine[-1]["ratio"]), name, colour))
+        labels.append((y(mine[-1]["ratio"]), name, QUIET if name in PEERS else colour))
     return parts + _labels(labels, right + 8, bottom)
 
 
