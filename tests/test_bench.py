@@ -224,6 +224,16 @@ def test_calls_and_first_calls(tmp_path, monkeypatch, capsys):
     assert "microseconds of a call" in capsys.readouterr().out
 
 
+def test_a_first_call_that_fails_leaves_the_time_of_a_call(candidate, capsys, tmp_path):
+    candidate("here only", softmax)  # a child does not know it
+    given = ["--device", "cpu", "--overhead", "--candidates", "here only", "--rounds", "2"]
+    output = tmp_path / "a.json"
+    assert main([*given, "--output", str(output)]) == 0
+    record = json.loads(output.read_text("utf-8"))
+    assert ["first_s" in m for m in record["measurements"]] == [True, False]
+    assert record["failures"][0]["reason"] == "its first call fails in a process with empty caches"
+
+
 def test_first_calls_of_children_go_into_the_record():
     seconds = measure.compile_all([CASE], ["torch", "cuda.online"], 2, lambda text: None)
     assert list(seconds[CASE]) == ["torch"]

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import multiprocessing
 import os
 import random
@@ -55,6 +56,10 @@ class Case:
     device: str
 
     @property
+    def output_shape(self) -> tuple[int, ...]:
+        return (self.N,) if self.operator == "logsumexp" else (self.N, self.M)
+
+    @property
     def input_bytes(self) -> int:
         return self.N * self.M * self.dtype.itemsize
 
@@ -68,8 +73,7 @@ class Case:
             >>> Case("logsumexp", torch.float32, 2, 8, "cpu").moved_bytes
             72
         """
-        outputs = self.N if self.operator == "logsumexp" else self.N * self.M
-        return self.input_bytes + outputs * self.dtype.itemsize
+        return self.input_bytes + math.prod(self.output_shape) * self.dtype.itemsize
 
     @property
     def dtype_name(self) -> str:
@@ -158,7 +162,7 @@ def check(case: Case, y: Tensor, x: Tensor, rows: Tensor) -> float:
         WrongError: that share exceeds 1, an element anywhere is NaN, or y has not the shape, dtype and
             device that it must have.
     """
-    shape = (case.N,) if case.operator == "logsumexp" else (case.N, case.M)
+    shape = case.output_shape
     if tuple(y.shape) != shape or y.dtype != x.dtype or y.device != x.device:
         raise WrongError(
             f"expected {shape}, {x.dtype} on {x.device}, got {tuple(y.shape)}, {y.dtype} on {y.device}"
@@ -194,7 +198,7 @@ def _oracle(case: Case, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _poison(case: Case) -> None:
     """Frees a block of NaN as large as the output: CUDA's allocator hands it out next, a CPU's perhaps."""
-    torch.full((case.N, case.M), torch.nan, dtype=case.dtype, device=case.device)
+    torch.full(case.output_shape, torch.nan, dtype=case.dtype, device=case.device)
 
 
 # --- first calls ----------------------------------------------------------------------------------
@@ -249,7 +253,7 @@ CACHES = (  # where compilers keep what they made: TileLang, cuda-core, Triton, 
 )  # fmt: skip
 
 
-def cold_and_cached(case: Case, name: str) -> tuple[float, float] | None:
+def cold_and_cached(case: Case, name: str) -> tuple[float, float]:
     """Seconds of a candidate's first call in a fresh process: with empty caches, then with those it left.
 
     Importing the candidate and starting CUDA come before; what it imports when it is called counts.
@@ -260,9 +264,9 @@ def cold_and_cached(case: Case, name: str) -> tuple[float, float] | None:
         for _ in range(2):
             context = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(1, context, _set_environment, (environment,)) as pool:
-                seconds.append(pool.submit(first_calls, case, [name]).result().get(name))
+                seconds.append(pool.submit(first_calls, case, [name]).result()[name])
     cold, cached = seconds
-    return None if cold is None or cached is None else (cold, cached)
+    return cold, cached
 
 
 def _set_environment(variables: Mapping[str, str]) -> None:
