@@ -14,7 +14,7 @@ endif
 
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: python serve site publish offline test check gpu clean
+.PHONY: python serve site publish offline test check gpu bench clean
 
 serve: $(READY)  ## the site in both languages, rebuilt on every change
 	$(RUN) mkdocs serve
@@ -43,6 +43,9 @@ check: test  ## what CI runs: the tests, then lint, types, a strict build and a 
 
 gpu: $(READY)  ## the tests and blocks on this machine's GPU, stamped in docs/verified.json
 	$(RUN) pytest --codeblocks README.md README.zh.md docs camp_softmax tests -n auto --stamp docs/verified.json
+
+bench: $(READY)  ## the kernels and their peers, timed on this machine's GPU, recorded in docs/results/<device>.json
+	$(RUN) camp_softmax.bench --record
 
 clean:
 	rm -rf .venv site build .cache

@@ -7,13 +7,10 @@ run in a fresh kernel, once for both languages, and are held to the outputs it s
 """
 
 import contextlib
-import ctypes
 import difflib
 import functools
-import importlib.metadata
 import json
 import os
-import platform
 import re
 import shlex
 import signal
@@ -24,7 +21,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,7 +31,8 @@ from blocks import Fence, Ledger, lines_of, pages, parse, sha256
 from notebooks import PLAIN, code_cells, dump, kept, shown, source
 
 pytest_plugins = ["pytester"]
-collect_ignore = ["docs/hooks", "tests/browser"]  # they need MkDocs and Chromium; a path asks for them
+# They need MkDocs and Chromium, where a path asks for them, and Triton.
+collect_ignore = ["docs/hooks", "tests/browser", "camp_softmax/bench/triton_row.py"]
 
 ROOT = Path(__file__).parent
 RECORDER = ROOT / "docs" / "hooks" / "record"
@@ -392,34 +389,6 @@ class Scribe:
 
 def stamp() -> dict[str, str | None]:
     """The machine, the software and the day."""
-    import torch
+    from camp_softmax.stamp import stamp  # here: it imports torch
 
-    return {
-        "device": torch.cuda.get_device_name(),
-        "driver": driver(),
-        "cuda": torch.version.cuda,
-        "torch": torch.__version__,
-        "tilelang": importlib.metadata.version("tilelang"),
-        "python": platform.python_version(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit(),
-    }
-
-
-def driver() -> str:
-    """The version of the NVIDIA driver, from the library that comes with every driver."""
-    nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    version = ctypes.create_string_buffer(96)
-    if nvml.nvmlInit_v2() or nvml.nvmlSystemGetDriverVersion(version, len(version)):
-        raise OSError("NVML does not tell the driver's version")
-    return version.value.decode()
-
-
-def commit() -> str | None:
-    """The commit: named by $COMMIT where there is no .git, else git's; None if neither knows."""
-    if named := os.environ.get("COMMIT"):
-        return named
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-        return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
-    return None
+    return stamp()
