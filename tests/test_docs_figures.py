@@ -33,6 +33,49 @@ def test_merge_shows_the_states_of_the_row(language):
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
+def test_needs_joins_an_output_to_the_inputs_it_depends_on(language):
+    """A line for each input with a gradient, from a filled cell."""
+    svg = (FIGURES / f"needs.{language}.svg").read_text(encoding="utf-8")
+    scores, other = torch.tensor([0.0, 1, 2]), torch.tensor([10.0, 20, 30])
+    operators = {
+        "add": (torch.add, (scores, other), "{:.0f}"),
+        "softmax": (lambda x: torch.softmax(x, 0), (scores,), "{:.3f}"),
+    }
+    drawings = dict(re.findall(r'<g data-operator="(\w+)">(.*?)</g>', svg, re.DOTALL))
+    assert drawings.keys() == operators.keys()
+    for name, (operator, inputs, form) in operators.items():
+        gradients = torch.autograd.functional.jacobian(lambda *x, f=operator: f(*x)[1], inputs)
+        needed = sum(gradient.count_nonzero().item() for gradient in gradients)
+        drawing, shown = drawings[name], " ".join(texts(drawings[name]))
+        assert drawing.count('fill="var(--read-fill)"') == needed
+        assert drawing.count('<path d="M') == needed
+        for values, spelled in [(x, "{:.0f}") for x in inputs] + [(operator(*inputs), form)]:
+            assert " ".join(spelled.format(value) for value in values.tolist()) in shown
+        assert re.search(rf"{needed} (个输入|inputs)", shown)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_blocks_are_those_of_the_snippet(language):
+    """Ranges, iterations and the share of a thread, for 17 x 513 in tiles of 16 x 256 and 256 threads."""
+    svg = (FIGURES / f"blocks.{language}.svg").read_text(encoding="utf-8")
+
+    def ranges(size: int, block: int) -> list[str]:
+        ends = [(k, min(k + block, size) - 1) for k in range(0, size, block)]
+        return [str(first) if first == last else f"{first}–{last}" for first, last in ends]
+
+    blocks = re.findall(r'<g data-block="(\d)">(.*?)</g>', svg, re.DOTALL)
+    rows, columns = ranges(17, 16), ranges(513, 256)
+    assert [texts(drawn)[1].split()[-1] for _, drawn in blocks] == rows
+    for number, drawn in blocks:
+        assert texts(drawn)[0] == f"pid {number}"
+        assert drawn.count("var(--read-fill)") == len(columns)
+    shown = texts(re.sub(r"<g .*?</g>", "", svg, flags=re.DOTALL))
+    assert [text for text in shown if re.fullmatch(r"[\d–]+", text)] == columns
+    below = shown[shown.index("T.Parallel(16, 256)") + 1 :]
+    assert re.findall(r"\d+", " ".join(below)) == [str(n) for n in (16 * 256, 256, 16 * 256 // 256)]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
 def test_route_counts_what_the_model_counts_and_promises_nothing(language):
     """A square for each read or write of the row; dashed until there is a kernel; chapters that exist."""
     svg = (FIGURES / f"route.{language}.svg").read_text(encoding="utf-8")

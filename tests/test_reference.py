@@ -9,6 +9,7 @@ from functools import reduce
 
 import hypothesis.strategies as st
 import pytest
+import tilelang.language as T
 import torch
 from hypothesis import given
 
@@ -50,6 +51,10 @@ def test_stable_softmax_is_softmax(row):
 
 
 @pytest.mark.equation("eq-naive", r"\operatorname{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}")
+@pytest.mark.equation(
+    "eq-weights",
+    r"\operatorname{softmax}(x)_i = \frac{e^{x_i}}{\sum_{j=1}^{M} e^{x_j}}, \qquad i = 1, \dots, M",
+)
 @given(FINITE_ROW)
 def test_softmax_is_exponentials_over_their_sum(row):
     total = math.fsum(math.exp(x) for x in row)
@@ -58,6 +63,28 @@ def test_softmax_is_exponentials_over_their_sum(row):
         reference.naive(torch.tensor(row, dtype=torch.float64)), want, rtol=1e-12, atol=0
     )
     assert want.sum().item() == pytest.approx(1)
+
+
+@pytest.mark.equation(
+    "eq-distribution",
+    r"0 < \operatorname{softmax}(x)_i \le 1, \quad \sum_{i=1}^{M} \operatorname{softmax}(x)_i = 1",
+)
+@given(FINITE_ROW)
+def test_weights_are_a_distribution(row):
+    """In float64: in float32 a weight may underflow to 0."""
+    weights = reference.softmax(torch.tensor(row))
+    assert ((weights > 0) & (weights <= 1)).all()
+    assert math.fsum(weights.tolist()) == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.equation(
+    "eq-ratio", r"\frac{\operatorname{softmax}(x)_i}{\operatorname{softmax}(x)_k} = e^{x_i - x_k}"
+)
+@given(FINITE_ROW)
+def test_a_difference_of_scores_is_a_ratio_of_weights(row):
+    weights = reference.softmax(torch.tensor(row)).tolist()
+    for (x, w), (y, v) in itertools.product(zip(row, weights, strict=True), repeat=2):
+        assert w / v == pytest.approx(math.exp(x - y), rel=1e-12)
 
 
 @pytest.mark.equation(
@@ -97,6 +124,13 @@ def test_with_the_maximum_subtracted_nothing_overflows(row):
     e = torch.exp(x - x.max())
     assert ((e >= 0) & (e <= 1)).all()
     assert 1 <= e.sum() <= len(row)
+
+
+@pytest.mark.equation("eq-ceildiv", r"(P - 1)\,B < N \le P\,B, \qquad P = \lceil N / B \rceil")
+@given(st.integers(1, 10**6), st.integers(1, 1024))
+def test_ceildiv_is_the_fewest_blocks_that_hold_every_row(N, B):
+    P = int(T.ceildiv(N, B))
+    assert (P - 1) * B < N <= P * B
 
 
 @pytest.mark.equation("eq-neutral-max", r"\max(x, -\infty) = x")
