@@ -8,14 +8,16 @@ KERNEL = 'extern "C" __global__ void f(float* y, float x) { *y = EXPRESSION; }'
 def arithmetic(expression: str) -> list[str]:
     source = KERNEL.replace("EXPRESSION", expression).encode()
     _, program = nvrtc.nvrtcCreateProgram(source, b"", 0, [], [])
-    # Compiling for an H100 or H200 needs none.
+    # sm_90 is an H100 or H200; compiling needs none.
     nvrtc.nvrtcCompileProgram(program, 1, [b"--gpu-architecture=sm_90"])
     _, size = nvrtc.nvrtcGetPTXSize(program)
     ptx = bytearray(size)
     nvrtc.nvrtcGetPTX(program, ptx)
-    names = [line.split()[0] for line in ptx.decode().splitlines() if line]
-    body = names[names.index("ld.param.f32") + 1 : names.index("st.global.f32")]
-    return [name for name in body if not name.startswith(("mov", "cvta"))]
+    lines = ptx.decode().strip("\0").splitlines()
+    names = [line.split()[0] for line in lines if line]
+    first = names.index("ld.param.u64")  # the body: loads, arithmetic, a store
+    rest = ("ld.", "st.", "mov", "cvta", "ret", "}")
+    return [name for name in names[first:] if not name.startswith(rest)]
 
 
 for expression in "exp2f(x)", "__expf(x)", "exp2f(x * 1.4426950f)", "expf(x)":
