@@ -1,7 +1,9 @@
 """The figures say what the package computes, in both languages."""
 
 import itertools
+import math
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,39 @@ def test_blocks_are_those_of_the_snippet(language):
     assert [text for text in shown if re.fullmatch(r"[\d–]+", text)] == columns
     below = shown[shown.index("T.Parallel(16, 256)") + 1 :]
     assert re.findall(r"\d+", " ".join(below)) == [str(n) for n in (16 * 256, 256, 16 * 256 // 256)]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_registers_shows_what_thread_0_holds(language):
+    """A cell for each piece of the tile, at its row; a register for each element and each row of m."""
+    place = runpy.run_path(str(ROOT / "snippets" / "fragments" / "owners.py"))["place"]
+    places = [place(0, i) for i in range(16)]
+    rows = sorted({row for row, _ in places})
+    svg = (FIGURES / f"registers.{language}.svg").read_text(encoding="utf-8")
+    cells = re.findall(r'<rect x="40" y="(\d+)" width="24" height="8"', svg)
+    assert [(int(y) - 40) // 8 for y in cells] == rows
+    boxes = re.findall(r'<rect x="(\d+)" y="240" width="9" height="24" fill="var', svg)
+    assert [(int(x) - 40) // 9 for x in boxes] == rows
+    lines = zip(range(0, 16, 4), rows, strict=True)
+    pieces = [[str(row), *map(str, range(i, i + 4))] for i, row in lines]
+    assert [places[i][0] for i in range(0, 16, 4)] == rows  # four registers a piece
+    numbers = [text for text in texts(svg) if text.isdigit()]
+    of_m = [text for i, row in enumerate(rows) for text in (str(row), str(i))]
+    assert numbers == [*itertools.chain(*pieces), *of_m]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_exponent_shows_what_float32_computes(language):
+    x, m, c = torch.tensor(10003.0), torch.tensor(10009.0), torch.tensor(1.4426950408889634)
+    first, last = (x - m) * c, x * c - m * c
+    shown = [f"{first:.5f}", f"{x * c:.4f}", f"{m * c:.4f}", f"{last:.5f}"]
+    shown += [f"{torch.exp2(first):.8f}", f"{torch.exp2(last):.8f}"]
+    svg = (FIGURES / f"exponent.{language}.svg").read_text(encoding="utf-8")
+    drawn = [text.replace("−", "-") for text in texts(svg)]
+    assert [text for text in drawn if re.fullmatch(r"-?\d+\.\d+", text)] == shown
+    assert "x - m = -6" in drawn
+    right = f"{math.exp(-6):.8f}"
+    assert (shown[4] == right, shown[5] == right) == (True, False)
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])

@@ -145,6 +145,27 @@ def test_minus_infinity_adds_nothing(m, s):
     assert torch.tensor(s) + torch.exp(torch.tensor(-math.inf) - m) == s
 
 
+@pytest.mark.equation("eq-base-two", r"e^x = 2^{x \log_2 e}")
+@given(FINITE)
+def test_a_power_of_e_is_a_power_of_two(x):
+    assert 2 ** (x * LOG2E) == pytest.approx(math.exp(x), rel=1e-12)
+
+
+@pytest.mark.equation("eq-log-two", r"\ln s = \frac{\log_2 s}{\log_2 e}")
+@given(st.floats(1, 1e30))
+def test_a_logarithm_changes_its_base(s):
+    assert math.log2(s) / LOG2E == pytest.approx(math.log(s), rel=1e-12)
+
+
+@pytest.mark.equation("eq-exponent", r"2^{x \log_2 e - m \log_2 e} = 2^{(x - m) \log_2 e} = e^{x - m}")
+@given(FINITE, FINITE)
+def test_the_constant_may_be_multiplied_before_or_after(x, m):
+    """In float64, where the rounding of the products does not show."""
+    want = math.exp(x - m)
+    assert 2 ** (x * LOG2E - m * LOG2E) == pytest.approx(want, rel=1e-11)
+    assert 2 ** ((x - m) * LOG2E) == pytest.approx(want, rel=1e-11)
+
+
 @pytest.mark.equation("eq-state", r"m = \max_{j \in J} x_j, \qquad s = \sum_{j \in J} e^{x_j - m}")
 @given(FINITE_ROW)
 def test_state(row):
