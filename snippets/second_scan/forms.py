@@ -13,4 +13,4 @@ for name, weights in (
     ("exp2((x - m) * log2e) / s", torch.exp2((row - m) * LOG2E) / s),
     ("exp2(x * log2e - L)", torch.exp2(row * LOG2E - L)),
 ):
-    print(f"{name:25}", " ".join(f"{w:.4f}" for w in weights.tolist()))
+    print(f"{name:25}", " ".join(f"{w:.3f}" for w in weights.tolist()))
