@@ -111,6 +111,30 @@ def test_exponent_shows_what_float32_computes(language):
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
+def test_reduce_shows_the_maxima_of_rows_and_of_columns(language):
+    shown = [
+        text for text in texts((FIGURES / f"reduce.{language}.svg").read_text("utf-8")) if text.isdigit()
+    ]
+    x = ROW.view(2, 4)
+    left, right = shown[:10], shown[10:]
+    assert sorted(left[:8] + right[:8]) == sorted(2 * [f"{value:.0f}" for value in ROW])
+    assert left[8:] == [f"{value:.0f}" for value in x.amax(dim=1)]
+    assert right[8:] == [f"{value:.0f}" for value in x.amax(dim=0)]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_reread_shows_the_states_and_the_last_tile(language):
+    svg = (FIGURES / f"reread.{language}.svg").read_text("utf-8")
+    states = [(f"{m:.0f}", f"{s:.3f}") for m, s in reference.states(ROW, 3)]
+    assert [f"m = {m}, s = {s}" for m, s in states] == [t for t in texts(svg) if t.startswith("m = ")]
+    assert re.findall(r"\((\d+), ([\d.]+)\)", re.search(r"<desc.*?>(.*)</desc>", svg)[1]) == states
+    read = re.findall(r'<rect [^>]*stroke="var\(--read\)"[^>]*/>\n<text[^>]*>(\d)</text>', svg)
+    row = [f"{value:.0f}" for value in ROW]
+    assert read == [*row, *row[6:], *row]  # the first scan, what it leaves, the second
+    assert len(re.findall(r'<rect [^>]*stroke="var\(--write\)"', svg)) == len(row)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
 def test_route_counts_what_the_model_counts_and_promises_nothing(language):
     """A square for each read or write of the row; dashed until there is a kernel; chapters that exist."""
     svg = (FIGURES / f"route.{language}.svg").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """Every wrong kernel that the course shows is rejected by the tests of the right one."""
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +24,11 @@ def load(name: str) -> ModuleType:
     return module
 
 
+def square(factory: Callable) -> Callable:
+    """The kernel with tiles of 16 x 16: with dim=0, no other shape compiles."""
+    return lambda M, dtype, *blocks: factory(M, dtype, 16, 16)
+
+
 # mistake: what it puts into camp_softmax.tilelang.online, and the cases that must fail then
 STANDS_IN = {
     "tile_max_merge": (
@@ -43,10 +48,19 @@ STANDS_IN = {
         lambda: {"softmax_kernel": load("floor_blocks").softmax_kernel},
         {"random", "a spike at every position"},
     ),
+    "dim_0": (
+        lambda: {"merge_tile": load("dim_0").merge_tile, "softmax_kernel": square(online.softmax_kernel)},
+        {"random", "uniform 0", "descending inside"},
+    ),
+    "no_second_scan": (
+        lambda: {"softmax_kernel": load("no_second_scan").softmax_kernel},
+        {"random", "uniform 0", "ascending tiles", "a spike at every position"},
+    ),
     "start_at_minus_inf": (lambda: {"LOWEST": -torch.inf}, {"first tile -inf", "only the tail"}),
 }
 NOT_KERNELS = {
-    "parallel_tiles",  # does not compile: the snippet shows the error
+    "dim_0_layout",  # does not compile: the snippet shows the error
+    "parallel_tiles",  # the same
     "unguarded_write",  # CUDA: test_cuda.py
 }
 

@@ -166,6 +166,14 @@ def test_the_constant_may_be_multiplied_before_or_after(x, m):
     assert 2 ** ((x - m) * LOG2E) == pytest.approx(want, rel=1e-11)
 
 
+@pytest.mark.equation("eq-dims", r"r_i = \max_j x_{ij}, \qquad c_j = \max_i x_{ij}")
+@given(st.integers(1, 5), st.integers(1, 5), st.data())
+def test_dim_is_the_index_that_runs(rows, columns, data):
+    x = data.draw(st.lists(st.lists(SCORE, min_size=columns, max_size=columns), min_size=rows, max_size=rows))
+    assert torch.tensor(x).amax(dim=1).tolist() == [max(row) for row in x]
+    assert torch.tensor(x).amax(dim=0).tolist() == [max(column) for column in zip(*x, strict=True)]
+
+
 @pytest.mark.equation("eq-state", r"m = \max_{j \in J} x_j, \qquad s = \sum_{j \in J} e^{x_j - m}")
 @given(FINITE_ROW)
 def test_state(row):
@@ -275,6 +283,23 @@ def test_both_ways_to_write(row):
     lse = m.item() * LOG2E + math.log2(s)
     for x, want in zip(row, reference.softmax(torch.tensor(row)).tolist(), strict=True):
         assert 2 ** ((x - m.item()) * LOG2E) / s.item() == pytest.approx(want, rel=1e-11)
+        assert 2 ** (x * LOG2E - lse) == pytest.approx(want, rel=1e-11)
+
+
+@pytest.mark.equation("eq-from-pair", r"y_i = \frac{2^{(x_i - m) \log_2 e}}{s}")
+@given(FINITE_ROW)
+def test_weights_from_the_pair(row):
+    m, s = state(row)
+    for x, want in zip(row, reference.softmax(torch.tensor(row)).tolist(), strict=True):
+        assert 2 ** ((x - m.item()) * LOG2E) / s.item() == pytest.approx(want, rel=1e-11)
+
+
+@pytest.mark.equation("eq-from-lse", r"y_i = 2^{x_i \log_2 e - L}, \qquad L = m \log_2 e + \log_2 s")
+@given(FINITE_ROW)
+def test_weights_from_the_lse(row):
+    m, s = state(row)
+    lse = m.item() * LOG2E + math.log2(s)
+    for x, want in zip(row, reference.softmax(torch.tensor(row)).tolist(), strict=True):
         assert 2 ** (x * LOG2E - lse) == pytest.approx(want, rel=1e-11)
 
 
