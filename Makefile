@@ -22,8 +22,8 @@ serve: $(READY)  ## the site in both languages, rebuilt on every change
 site: $(READY)  ## the site as files, in site/
 	$(RUN) mkdocs build --strict
 
-publish: $(READY)  ## the same, refused while a block's stamp is stale or missing
-	FRESH=true $(RUN) mkdocs build --strict
+publish: $(READY)  ## the same, refused while a block's stamp is stale or missing; dated by the commit
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) FRESH=true $(RUN) mkdocs build --strict
 
 BUILD := build
 offline: $(READY)  ## the site as build/softmax-camp.zip, to be unpacked and opened without a server
@@ -54,6 +54,7 @@ python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, and $(PYTHON) is " + sys.version.split()[0])'
 
 .venv/ready: pyproject.toml constraints.txt | python
+	@echo 'installing into .venv, which takes some minutes'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@

@@ -132,7 +132,7 @@ def test_only_a_passed_and_fresh_site_is_published() -> None:
     assert upload["with"]["path"] == f"{download['with']['path']}/verified.json"
     command = ["make", "-n", "publish", "NOVENV=1"]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    assert re.search(r"^FRESH=true .* mkdocs build --strict$", told, re.M)
+    assert re.search(r"^SOURCE_DATE_EPOCH=.* FRESH=true .* mkdocs build --strict$", told, re.M)
 
 
 def test_cnb_file_has_the_form_that_cnb_reads() -> None:

@@ -1,7 +1,11 @@
 """What MkDocs lacks for this site: two languages in a build, stamps, formulas, notebooks, reading times."""
 
 import logging
+import os
 import re
+import sys
+import threading
+import traceback
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -12,7 +16,7 @@ from jinja2 import Environment
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import BuildError
+from mkdocs.exceptions import Abort, BuildError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
@@ -34,6 +38,8 @@ NOTEBOOK = {
 LEDGER = "<!-- ledger -->"
 
 log = logging.getLogger("mkdocs.hooks.website")  # --strict counts what is said under "mkdocs"
+
+_child: int | None = None  # the process that builds the other language
 
 # Workers do not run on file://; this stands in for them, and the offline plugin wants it by this name.
 SHIM = "assets/iframe-worker/shim.js"
@@ -158,22 +164,69 @@ def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, n
 
 
 @event_priority(-100)
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Start on the other language: the folder of the site has just been cleared."""
+    global _child
+    # A fork is safe only while nothing else runs, such as KaTeX's engine or the server of `mkdocs serve`.
+    if config.extra["companion"] and hasattr(os, "fork") and threading.active_count() == 1:
+        _child = _fork(config)
+
+
+def _fork(config: MkDocsConfig) -> int:
+    """Builds the other language in a process of its own; its number."""
+    if child := os.fork():
+        return child
+    status = 1
+    try:
+        _build_companion(config)
+        status = 0
+    except Abort as error:
+        error.show()
+    except BaseException:
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _join() -> None:
+    """Waits for that process; a build that failed there fails here."""
+    global _child
+    if _child and os.waitstatus_to_exitcode(os.waitpid(_child, 0)[1]):
+        _child = None
+        raise Abort("The other language does not build; see above")
+    _child = None
+
+
+def _build_companion(config: MkDocsConfig) -> None:
+    build(
+        load_config(
+            str(_root(config) / config.extra["companion"]),
+            site_dir=str(Path(config.site_dir, "en")),
+            site_url=urljoin(config.site_url, "en/") if config.site_url else None,
+            strict=config.strict,
+        )
+    )
+
+
+def on_build_error(error: Exception) -> None:
+    """Leave no process behind."""
+    if _child:
+        os.waitpid(_child, 0)
+
+
+@event_priority(-100)
 def on_post_build(config: MkDocsConfig) -> None:
-    """Mend the search for Chinese; build the other language into a folder of this one; trim fonts."""
+    """Mend the search for Chinese; have the other language in a folder of this one; trim fonts."""
     (worker,) = Path(config.site_dir, "assets/javascripts/workers").glob("search.*.js")
     before, after = worker.read_text("utf-8").split(
         CUT
     )  # fails if Material has changed: look whether it is mended
     worker.write_text(before + CUT.replace("<t", "<=t") + after, "utf-8")
-    if companion := config.extra["companion"]:
-        build(
-            load_config(
-                str(_root(config) / companion),
-                site_dir=str(Path(config.site_dir, "en")),
-                site_url=urljoin(config.site_url, "en/") if config.site_url else None,
-                strict=config.strict,
-            )
-        )
+    if config.extra["companion"]:
+        if _child:
+            _join()
+        else:
+            _build_companion(config)
         trim(Path(config.site_dir))
         if _offline(config):
             _pack(Path(config.site_dir))

@@ -42,13 +42,13 @@
   const WORDS = {
     zh: {
       row: "一行数", tile: "分块宽度", back: "上一步", forward: "下一步", start: "还没读",
-      at: (k, n) => `分块 ${k}（共 ${n} 个，从 0 数起）`, factor: "旧的和乘以", exponent: "exp2 的指数", weights: "权重", total: "和",
+      at: (k, n, tile) => `分块 ${k}（共 ${n} 个，从 0 数起）：${tile}`, factor: "旧的和乘以", exponent: "exp2 的指数", weights: "权重", total: "和",
       pair: "(m, s)：减去较大的最大值", lse: "L：减去当前分块的最大值",
       bad: "请输入 1 到 64 个数，用空格隔开；−∞ 写作 -inf", width: "分块宽度请填 1 到 64 的整数", keys: "（也可以用 ← →）", lowest: "最低值", overflow: "溢出", nan: "NaN"
     },
     en: {
       row: "Row", tile: "Tile width", back: "Back", forward: "Forward", start: "nothing read yet",
-      at: (k, n) => `tile ${k} (${n} in all, counted from 0)`, factor: "old sum times", exponent: "exponent of exp2", weights: "weights", total: "sum",
+      at: (k, n, tile) => `tile ${k} (${n} in all, counted from 0): ${tile}`, factor: "old sum times", exponent: "exponent of exp2", weights: "weights", total: "sum",
       pair: "(m, s): the larger maximum taken out", lse: "L: the tile's own maximum taken out",
       bad: "Give 1 to 64 numbers, separated by spaces; −∞ is written -inf", width: "Tile width: a whole number from 1 to 64", keys: "(or the arrow keys)", lowest: "lowest", overflow: "overflow", nan: "NaN"
     }
@@ -59,7 +59,7 @@
 
   function parse(text) {
     const words = text.trim().split(/[\s,，、]+/).filter(Boolean)
-    const row = words.map(word => /^[-−]inf(inity)?$/i.test(word) ? -Infinity : Number(word.replaceAll("−", "-")))
+    const row = words.map(word => Number(word.replaceAll("−", "-").replace(/inf(inity)?$/i, "Infinity")))
     return words.length && words.length <= 64 && !row.some(Number.isNaN) ? row : null
   }
 
@@ -132,7 +132,7 @@
         return `<span class="${now ? "now" : read ? "read" : ""}">${show(f(x)) ?? words.lowest}</span>`
       }).join("")
       this.querySelector(".place").textContent = step
-        ? `${words.at(at - 1, steps.length)}: ${step.tile.map(x => show(x) ?? words.lowest).join(" ")}` : words.start
+        ? words.at(at - 1, steps.length, step.tile.map(x => show(x) ?? words.lowest).join(" ")) : words.start
       const last = at === steps.length && step ? weights(row, step) : null
       this.querySelector(".forms").innerHTML =
         this.column(words.pair, step
