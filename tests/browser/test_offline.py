@@ -104,7 +104,7 @@ def test_pages_work_from_files(
     page.get_by_title(toggle).click()
     expect(page.locator("body")).to_have_attribute("data-md-color-scheme", "slate")
     page.locator(".md-footer__link--prev").click()
-    page.wait_for_url("**/tutorial/blocks.html")
+    page.wait_for_url("**/tutorial/exp2.html")
     expect(page.locator("body")).to_have_attribute("data-md-color-scheme", "slate")
     page.locator(".md-footer__link--next").click()
     page.wait_for_url(f"**/{CHAPTER}")
