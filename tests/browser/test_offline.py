@@ -45,9 +45,13 @@ def page(browser: Browser) -> Iterator[Page]:
         if not request.url.startswith(("file:", "data:", "blob:", "about:")):
             complaints.append(f"requested {request.url}")
 
+    def failed(request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the page was left before its icon had come
+            complaints.append(f"failed {request.url}")
+
     context = browser.new_context()
     context.on("request", watch)
-    context.on("requestfailed", lambda request: complaints.append(f"failed {request.url}"))
+    context.on("requestfailed", failed)
     page = context.new_page()
     page.on("console", lambda said: said.type in ("error", "warning") and complaints.append(said.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
