@@ -124,6 +124,7 @@ def test_language_switch_follows_instant_navigation(visit: Open, here: str, ther
     page.locator(f".md-nav--primary a[href*='{CHAPTER}']").click()
     expect(page).to_have_url(re.compile(f"{here}{CHAPTER}$"))
     assert page.evaluate("window.same"), "the page was loaded anew: instant navigation is off"
+    expect(page.locator("article h1")).to_contain_text("log-sum-exp")  # the address changes before the page
     page.evaluate("location.hash = 'merge'")
     page.locator("a.language").click()
     expect(page).to_have_url(re.compile(rf":\d+{there}{CHAPTER}#merge$"))
