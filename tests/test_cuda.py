@@ -23,6 +23,7 @@ from camp_softmax.cuda import plan, runtime  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 READ_ONCE = {"single_read": plan.single_read, "cluster": plan.cluster}
+LONGEST = {"single_read": plan.CAPACITY, "cluster": plan.LONGEST_CLUSTER}  # rows that a rung takes
 SOURCES = sorted(runtime.HERE.glob("*.cuh"))
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -83,7 +84,7 @@ def test_other_outputs_compile_without_a_gpu(cold_cache, rung, output):
 def test_a_plan_has_room_for_every_vector(rung, dtype):
     """What the kernel's loops reach, and what a block may have: 1024 threads, 227 KiB of shared memory."""
     width = plan.VECTOR // dtype.itemsize
-    longest = {"single_read": plan.CAPACITY, "cluster": plan.LONGEST_CLUSTER}[rung]
+    longest = LONGEST[rung]
     lengths = {1, 2, 3, longest, *torch.randint(1, longest + 1, (2000,)).tolist()}
     lengths |= {n for k in range(1, 17) for n in (longest * k // 16, longest * k // 16 - 1, 2**k, 2**k + 1)}
     for M in sorted(n for n in lengths if 1 <= n <= longest):
@@ -260,7 +261,7 @@ def around_branches(rung, dtype):
     if rung == "cluster":
         vectors = [1, 7, 8, 9, 2048, 2049, 4096, 4097, 8192, 8193, 16384, 65536 - 8]
     around = {v * width + d for v in vectors for d in (-1, 0, 1, width - 1)}
-    longest = {"single_read": plan.CAPACITY, "cluster": plan.LONGEST_CLUSTER}[rung]
+    longest = LONGEST[rung]
     return sorted(M for M in around | {longest - 1, longest} if 1 <= M <= longest)
 
 

@@ -83,7 +83,8 @@ def _run(operator: str, rows: Tensor, rung: str) -> Tensor:
 def fastest(M: int, dtype: torch.dtype, device: torch.device) -> str | None:
     """The rung for rows of M elements; None if no kernel takes 16-bit rows of that length."""
     has_clusters = torch.cuda.get_device_capability(device) >= (9, 0)
-    if (plan.LONGEST_SINGLE_READ[dtype] if has_clusters else plan.CAPACITY) >= M:
+    longest = plan.LONGEST_SINGLE_READ[dtype] if has_clusters else plan.CAPACITY
+    if longest >= M:
         return "single_read"
     if M <= plan.LONGEST_CLUSTER and has_clusters:
         return "cluster"

@@ -138,7 +138,7 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
         State state = cluster_state(shared, own, turn, rank);
 
         if (OUTPUT == LOGSUMEXP) {
-            if (rank == 0 && thread == 0) y[index] = E::narrow(state.m + logf(state.s * LOWER));
+            if (rank == 0 && thread == 0) y[index] = E::narrow(state.m + log_sum(state));
         } else {
             items.finish(m, state);
             for (int i = 0; i < ITEMS; ++i) {

@@ -92,10 +92,14 @@ struct State {
 
 __device__ inline float raised_exp(float x, float m) { return exp2_flushed(fmaf(x - m, LOG2E, RAISE)); }
 
+// Over a warp, or over each group of LANES of it, a power of two.
+template <int LANES = 32>
 __device__ inline float warp_sum(float x) {
-    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffff, x, lanes);
+    for (int lanes = LANES / 2; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffff, x, lanes);
     return x;
 }
+
+__device__ inline float log_sum(State row) { return logf(row.s * LOWER); }
 
 // What one thread holds of a row: up to ITEMS vectors and, at the ends of an unaligned row, two single elements.
 struct Items {
@@ -135,8 +139,8 @@ struct Items {
     // From exp(x - m) to exp(x - row.m) / sum, or to x - row.m - log(sum).
     __device__ void finish(float m, State row) {
         if (OUTPUT == LOG_SOFTMAX) {
-            float log_sum = logf(row.s * LOWER);
-            each([&](float x) { return (x - row.m) - log_sum; });
+            float log_s = log_sum(row);
+            each([&](float x) { return (x - row.m) - log_s; });
             return;
         }
         float factor = exp2_subnormal((m - row.m) * LOG2E) / row.s;

@@ -16,11 +16,6 @@ __device__ float group_max(float m) {
     return m;
 }
 
-__device__ float group_sum(float s) {
-    for (int lanes = SHUFFLED / 2; lanes > 0; lanes /= 2) s += __shfl_xor_sync(0xffffffff, s, lanes);
-    return s;
-}
-
 // The state of the block, from those of its warps: one barrier in all.
 __device__ State block_state(State own) {
     __shared__ State states[WARPS];
@@ -53,12 +48,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     float m = group_max(items.max(v));
     if (OUTPUT == LOGSUMEXP) m = fminf(m, HIGHEST);  // then x - m is +inf where x is, never inf - inf
-    State state = {m, group_sum(items.exp_and_sum(v, m))};
+    State state = {m, warp_sum<SHUFFLED>(items.exp_and_sum(v, m))};
     if (!IN_WARP) state = block_state(state);
     if (!here) return;
 
     if (OUTPUT == LOGSUMEXP) {
-        if (lane == 0) y[index] = E::narrow(state.m + logf(state.s * LOWER));
+        if (lane == 0) y[index] = E::narrow(state.m + log_sum(state));
         return;
     }
     items.finish(m, state);

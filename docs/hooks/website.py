@@ -188,13 +188,11 @@ def _fork(config: MkDocsConfig) -> int:
     os._exit(status)
 
 
-def _join() -> None:
-    """Waits for that process; a build that failed there fails here."""
+def _wait(child: int) -> bool:
+    """Waits for that process, and forgets it; whether it built the other language."""
     global _child
-    if _child and os.waitstatus_to_exitcode(os.waitpid(_child, 0)[1]):
-        _child = None
-        raise Abort("The other language does not build; see above")
     _child = None
+    return os.waitpid(child, 0)[1] == 0
 
 
 def _build_companion(config: MkDocsConfig) -> None:
@@ -211,22 +209,21 @@ def _build_companion(config: MkDocsConfig) -> None:
 def on_build_error(error: Exception) -> None:
     """Leave no process behind."""
     if _child:
-        os.waitpid(_child, 0)
+        _wait(_child)
 
 
 @event_priority(-100)
 def on_post_build(config: MkDocsConfig) -> None:
     """Mend the search for Chinese; have the other language in a folder of this one; trim fonts."""
     (worker,) = Path(config.site_dir, "assets/javascripts/workers").glob("search.*.js")
-    before, after = worker.read_text("utf-8").split(
-        CUT
-    )  # fails if Material has changed: look whether it is mended
+    # Fails if Material has changed: look whether it is mended.
+    before, after = worker.read_text("utf-8").split(CUT)
     worker.write_text(before + CUT.replace("<t", "<=t") + after, "utf-8")
     if config.extra["companion"]:
-        if _child:
-            _join()
-        else:
+        if not _child:
             _build_companion(config)
+        elif not _wait(_child):
+            raise Abort("The other language does not build; see above")
         trim(Path(config.site_dir))
         if _offline(config):
             _pack(Path(config.site_dir))
