@@ -4,6 +4,7 @@ Backends are imported when they are first asked for, so that `import camp_softma
 nor CUDA and starts no CUDA context.
 """
 
+import functools
 import importlib
 import operator
 from types import ModuleType
@@ -11,13 +12,13 @@ from types import ModuleType
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd.forward_ad import unpack_dual
+from torch.autograd import forward_ad
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+from camp_softmax.limits import ALIGNMENT, DTYPES, LARGEST
+
 BACKENDS = ("tilelang", "cuda", "torch")
-ALIASES = {"nvidia": "cuda"}  # the camp's name
-LARGEST = 2**31 - 1  # rows, counted in 32 bits by the kernels
-ALIGNMENT = 16  # bytes, what the kernels' vector loads assume of a tensor's address
+NAMES = {"auto": "auto", **{name: name for name in BACKENDS}, "nvidia": "cuda"}  # the camp calls it nvidia
+DEVICES = {"tilelang": ("cpu", "cuda"), "cuda": ("cuda",)}
 
 
 def softmax(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
@@ -26,7 +27,8 @@ def softmax(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
     Args:
         x: tensor of rank >= 1 in float32, float16 or bfloat16, on a CPU or a CUDA device, of any strides.
         dim: the dimension that sums to 1; negative values count from the end.
-        backend: "tilelang", "cuda" (or "nvidia"; float32 on a CUDA device), "torch", or "auto": tilelang.
+        backend: "tilelang", "cuda" (or "nvidia"; on a CUDA device), "torch", or "auto": cuda for tensors on a
+            CUDA device, tilelang for others and for rows that are too long for the fast CUDA kernels.
 
     Returns:
         contiguous tensor of x's shape, dtype and device. A row with NaN or +inf, or of -inf only, is NaN.
@@ -34,7 +36,8 @@ def softmax(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
     Raises:
         TypeError: x is no tensor, is sparse, or has a dtype that the backend does not take; dim is no int.
         IndexError: dim is out of range.
-        ValueError: x has rank 0 or is on a device that the backend does not run on; no such backend.
+        ValueError: x has rank 0 or is on a device that the backend does not run on, or its rows are too long
+            or too many for it; no such backend.
         RuntimeError: the backend does not work here (why is in the message), or x requires grad, which the
             kernels do not have yet.
 
@@ -43,13 +46,19 @@ def softmax(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
         tensor([[0.0900, 0.2447, 0.6652],
                 [1.0000, 0.0000, 0.0000]])
     """
-    dim, backend = _check("softmax", x, dim, backend)
-    if backend == "torch":
-        return torch.softmax(x, dim)
-    if x.numel() == 0:
-        return torch.empty_like(x, memory_format=torch.contiguous_format)
-    y = _backend(backend).softmax(_rows(x, dim))
-    return y.view(x.movedim(dim, -1).shape).movedim(-1, dim).contiguous()
+    return _run("softmax", x, dim, backend)
+
+
+def log_softmax(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
+    """x_i - m - log sum_j exp(x_j - m) along `dim`: finite where the logarithm of `softmax` would be -inf.
+
+    Arguments, result and errors as for `softmax`; as `torch.log_softmax`.
+
+    Example:
+        >>> log_softmax(torch.tensor([0.0, 1000.0]))
+        tensor([-1000.,     0.])
+    """
+    return _run("log_softmax", x, dim, backend)
 
 
 def logsumexp(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
@@ -62,13 +71,7 @@ def logsumexp(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
         >>> logsumexp(torch.tensor([[0.0, 0.0], [0.0, -torch.inf]]))
         tensor([0.6931, 0.0000])
     """
-    dim, backend = _check("logsumexp", x, dim, backend)
-    if backend == "torch":
-        return torch.logsumexp(x, dim)
-    shape = x.movedim(dim, -1).shape[:-1]
-    if x.numel() == 0:
-        return x.new_full(shape, -torch.inf)
-    return _backend(backend).logsumexp(_rows(x, dim)).view(shape)
+    return _run("logsumexp", x, dim, backend)
 
 
 def backends() -> dict[str, str | None]:
@@ -88,6 +91,22 @@ def backends() -> dict[str, str | None]:
     return reasons
 
 
+def _run(name: str, x: Tensor, dim: int, backend: str) -> Tensor:
+    dim, backend = _check(name, x, dim, backend)
+    if backend == "torch":
+        return getattr(torch, name)(x, dim)
+    reduced = name == "logsumexp"
+    if x.numel() == 0:
+        if reduced:
+            return x.new_full([*x.shape[:dim], *x.shape[dim + 1 :]], -torch.inf)
+        return torch.empty_like(x, memory_format=torch.contiguous_format)
+    last = dim == x.dim() - 1
+    rows = x.detach() if x.requires_grad else x
+    rows = (rows if last else rows.movedim(dim, -1)).resolve_neg().contiguous()
+    y = _cuda(name, rows) if backend == "cuda" else _tilelang(name, rows)
+    return y if last or reduced else y.movedim(-1, dim).contiguous()
+
+
 def _check(name: str, x: Tensor, dim: int, backend: str) -> tuple[int, str]:
     """Raises for what no kernel may see; returns dim counted from the front and the backend to use."""
     if not isinstance(x, Tensor):
@@ -96,53 +115,66 @@ def _check(name: str, x: Tensor, dim: int, backend: str) -> tuple[int, str]:
         raise TypeError(f"{name}: expected dim to be an int, got {dim!r}")
     if x.layout != torch.strided or x.is_nested:
         raise TypeError(f"{name}: expected a dense tensor, got layout {x.layout}, nested: {x.is_nested}")
-    if x.dim() == 0:
+    rank = x.dim()
+    if rank == 0:
         raise ValueError(f"{name}: expected a tensor of rank >= 1, got a scalar; use x.reshape(1)")
     dim = operator.index(dim)
-    if not -x.dim() <= dim < x.dim():
-        raise IndexError(f"{name}: expected dim in [{-x.dim()}, {x.dim() - 1}], got {dim}")
-    names = ["auto", *BACKENDS, *ALIASES]
-    if backend not in names:
-        raise ValueError(f"{name}: expected backend to be one of {', '.join(names)}, got {backend!r}")
+    if not -rank <= dim < rank:
+        raise IndexError(f"{name}: expected dim in [{-rank}, {rank - 1}], got {dim}")
+    if not isinstance(backend, str) or backend not in NAMES:
+        raise ValueError(f"{name}: expected backend to be one of {', '.join(NAMES)}, got {backend!r}")
     if not x.is_floating_point():
         raise TypeError(f"{name}: expected a floating tensor, got {x.dtype}; convert with x.float()")
-    backend = "tilelang" if backend == "auto" else ALIASES.get(backend, backend)
+    M = x.shape[dim]
+    backend = _fastest(name, x, M) if backend == "auto" else NAMES[backend]
     if backend != "torch":
         _check_kernel_input(name, x, backend)
-        if x.numel() > LARGEST * x.shape[dim]:
+        if x.numel() > LARGEST * M:
             raise ValueError(f"{name}: expected up to {LARGEST} rows, got shape {tuple(x.shape)}; split it")
-    return dim % x.dim(), backend
+    return dim % rank, backend
 
 
 def _check_kernel_input(name: str, x: Tensor, backend: str) -> None:
-    dtypes = DTYPES if backend == "tilelang" else DTYPES[:1]
-    if x.dtype not in dtypes:
-        takes = ", ".join(str(dtype) for dtype in dtypes)
+    if x.dtype not in DTYPES:
+        takes = ", ".join(str(dtype) for dtype in DTYPES)
         raise TypeError(f"{name}: backend {backend!r} takes {takes}, got {x.dtype}; convert with x.to(...)")
-    devices = ("cpu", "cuda") if backend == "tilelang" else ("cuda",)
     if isinstance(x, FakeTensor):
         raise ValueError(f"{name}: backend {backend!r} needs a tensor in memory, got one without storage")
-    if x.device.type not in devices:
-        raise ValueError(
-            f"{name}: backend {backend!r} runs on {' and '.join(devices)}, got a tensor on {x.device}"
-        )
-    if (x.requires_grad and torch.is_grad_enabled()) or unpack_dual(x).tangent is not None:
+    if x.device.type not in DEVICES[backend]:
+        runs_on = " and ".join(DEVICES[backend])
+        raise ValueError(f"{name}: backend {backend!r} runs on {runs_on}, got a tensor on {x.device}")
+    if (x.requires_grad and torch.is_grad_enabled()) or forward_ad.unpack_dual(x).tangent is not None:
         raise RuntimeError(
             f"{name}: backend {backend!r} has no derivative yet; call it on x.detach() or under "
             "torch.no_grad(), or use backend='torch'"
         )
 
 
-def _rows(x: Tensor, dim: int) -> Tensor:
-    """x as an (N, M) matrix whose rows run along `dim`: contiguous and aligned, copied only where needed.
+def _fastest(name: str, x: Tensor, M: int) -> str:
+    """What "auto" stands for."""
+    if not x.is_cuda or isinstance(x, FakeTensor):
+        return "tilelang"
+    try:
+        cuda = _backend("cuda")
+    except RuntimeError:  # no cuda-core: `backends()` says so
+        return "tilelang"
+    return "cuda" if cuda.fastest(name, M, x.dtype, x.get_device()) else "tilelang"
 
-    A view such as flat[1:].view(64, 1024) is contiguous and starts between two vectors: a kernel that loads
-    16 bytes at once would die on it and take the CUDA context along.
+
+def _cuda(name: str, rows: Tensor) -> Tensor:
+    return _backend("cuda").launch(name, rows)
+
+
+def _tilelang(name: str, rows: Tensor) -> Tensor:
+    """A view such as flat[1:].view(64, 1024) is contiguous and starts between two vectors: a kernel that
+    loads 16 bytes at once would die on it and take the CUDA context along.
     """
-    rows = x.detach().resolve_neg().movedim(dim, -1).reshape(-1, x.shape[dim]).contiguous()
-    return rows.clone() if rows.data_ptr() % ALIGNMENT else rows
+    aligned = rows.clone() if rows.data_ptr() % ALIGNMENT else rows
+    y = getattr(_backend("tilelang"), name)(aligned.view(-1, rows.shape[-1]))
+    return y.view(rows.shape[:-1] if name == "logsumexp" else rows.shape)
 
 
+@functools.cache
 def _backend(name: str) -> ModuleType:
     """The module that implements a backend; a RuntimeError says why it cannot be used here."""
     if name == "torch":

@@ -55,6 +55,16 @@ def logsumexp(x: Tensor, dim: int = -1) -> Tensor:
     return torch.logsumexp(x.double(), dim)
 
 
+def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """log_softmax(x)_i = x_i - logsumexp(x), in float64. Arguments and result as for `softmax`.
+
+    Example:
+        >>> log_softmax(torch.tensor([0.0, 1000.0]))
+        tensor([-1000.,     0.], dtype=torch.float64)
+    """
+    return torch.log_softmax(x.double(), dim)
+
+
 # --- tolerances -----------------------------------------------------------------------------------
 
 UNIT_ROUNDOFF = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
@@ -106,6 +116,43 @@ def smallest_subnormal(dtype: torch.dtype) -> float:
     """
     info = torch.finfo(dtype)
     return info.tiny * info.eps
+
+
+def expected(operator: str, x: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
+    """What an operator must give for x, and how far a correct float32 kernel may be from it.
+
+    A relative error of a sum is an absolute error of its logarithm, so `logsumexp` and `log_softmax` have an
+    absolute part: m + log(s) rounds m once more, x - m - log(s) rounds twice.
+
+    Args:
+        operator: "softmax", "log_softmax" or "logsumexp".
+        x: float32, float16 or bfloat16 tensor of any shape.
+        dim: the dimension along which it works.
+
+    Returns:
+        two float64 tensors: the oracle's result, and the largest |error|; NaN or inf, where the result is,
+        means that there is nothing to measure: both must be the same.
+
+    Example:
+        >>> want, allowed = expected("softmax", torch.tensor([0.0, 0.0]))
+        >>> want.tolist(), [f"{error:.1e}" for error in allowed.tolist()]
+        ([0.5, 0.5], ['5.4e-07', '5.4e-07'])
+    """
+    want = {"softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp}[operator](x, dim)
+    if x.numel() == 0:
+        return want, torch.zeros_like(want)
+    wide, terms = x.double(), x.shape[dim]
+    u, output = UNIT_ROUNDOFF[torch.float32], UNIT_ROUNDOFF[x.dtype]
+    m = wide.amax(dim, keepdim=operator != "logsumexp")
+    relative: Tensor | float
+    absolute: Tensor | float
+    if operator == "softmax":
+        relative, absolute = rtol(x.dtype, terms, (wide - m).abs()), 0.0
+    elif operator == "log_softmax":
+        relative, absolute = 2 * u + output, rtol(torch.float32, terms)
+    else:
+        relative, absolute = 2 * output, rtol(torch.float32, terms) + 2 * u * m.abs()
+    return want, relative * want.abs() + absolute + smallest_subnormal(x.dtype)
 
 
 # --- eager forms ----------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ import torch
 from cases import (
     BOUNDARIES,
     CASES,
+    CHECKS,
     ODD_LENGTHS,
-    check_log_softmax,
-    check_logsumexp,
     check_softmax,
     random,
 )
@@ -31,7 +30,6 @@ DTYPES = list(plan.ELEMENTS)
 RUNGS = [
     (rung, dtype) for rung in cuda.KERNELS for dtype in (DTYPES if rung in READ_ONCE else [torch.float32])
 ]
-CHECKS = {"softmax": check_softmax, "log_softmax": check_log_softmax, "logsumexp": check_logsumexp}
 
 
 def check(rung, x):
@@ -235,7 +233,7 @@ def test_nothing_is_written_outside_an_aligned_or_misaligned_result(rung, dtype,
     x = torch.empty(N * M + 8, device="cuda", dtype=dtype)[offset : offset + N * M].view(N, M)
     x.copy_(random(N, M))
     chosen = READ_ONCE[rung](M, dtype, "SOFTMAX", M % width == 0 and offset % width == 0)
-    runtime.run_plan(chosen, x, out)
+    runtime.launcher(chosen, 0)(x.data_ptr(), out.data_ptr(), N, M)
     check_softmax(lambda x: out, x)
     out.fill_(7)
     assert (memory == 7).all()
@@ -254,18 +252,27 @@ def test_lengths(rung, length):
     check(rung, random(5, length).cuda())
 
 
-def around_branches(rung, dtype):
-    """Lengths where a plan changes its constants, and their neighbours."""
-    width = plan.VECTOR // dtype.itemsize
-    vectors = [1, 2, 3, 16, 17, 32, 33, 64, 65, 128, 129, 2048, 2049, 4096, 4097]
-    if rung == "cluster":
-        vectors = [1, 7, 8, 9, 2048, 2049, 4096, 4097, 8192, 8193, 16384, 65536 - 8]
-    around = {v * width + d for v in vectors for d in (-1, 0, 1, width - 1)}
-    longest = LONGEST[rung]
-    return sorted(M for M in around | {longest - 1, longest} if 1 <= M <= longest)
+def branches(rung, dtype):
+    """The lengths where a plan changes what a thread, a group or a cluster does, each with the one before."""
+    width, last, found = plan.VECTOR // dtype.itemsize, {}, set()
+    step = {"single_read": width, "cluster": 128 * width}[rung]  # plans count vectors
+    lengths = {*range(1, 2048), *range(2048, LONGEST[rung], step), *range(2049, LONGEST[rung], step)}
+    for M in sorted(lengths):
+        aligned = M % width == 0
+        sizes = dict(READ_ONCE[rung](M, dtype, "SOFTMAX", aligned).constants)
+        kind = min(int(sizes.get("GROUP", 33)), 33), sizes["ITEMS"], sizes.get("CLUSTER")
+        if last.get(aligned) != kind:
+            found |= {max(1, M - 1), M}
+            last[aligned] = kind
+    return sorted(found | {LONGEST[rung]})
 
 
-AROUND = [(rung, dtype, M) for rung in READ_ONCE for dtype in DTYPES for M in around_branches(rung, dtype)]
+AROUND = [
+    (rung, dtype, M)
+    for rung in READ_ONCE
+    for dtype in (torch.float32, torch.bfloat16)  # float16 has the plans of bfloat16
+    for M in branches(rung, dtype)
+]
 
 
 @GPU
@@ -324,15 +331,14 @@ CROWDED = plan.Plan(
 def wrong_rows(monkeypatch, folder: Path) -> int:
     monkeypatch.setattr(runtime, "HERE", folder)
     runtime.kernel.cache_clear()
-    runtime._cluster_kernel.cache_clear()
     x = torch.randn(2048, 65_536, device="cuda", generator=torch.Generator("cuda").manual_seed(0))
     want, y = torch.softmax(x, -1), torch.empty_like(x)
-    wrong = 0
+    wrong, crowded = 0, runtime.Launcher(CROWDED, 0)
     for _ in range(20):
-        runtime.run_plan(CROWDED, x, y.fill_(torch.nan))
+        y.fill_(torch.nan)
+        crowded(x.data_ptr(), y.data_ptr(), *x.shape)
         wrong += int((~((y - want).abs() <= 1e-4 * want)).any(-1).sum())
     runtime.kernel.cache_clear()
-    runtime._cluster_kernel.cache_clear()
     return wrong
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
-from camp_softmax.api import DTYPES
 from camp_softmax.bench import measure, peers, report
 from camp_softmax.bench.measure import Case, LostDeviceError, Outcome
+from camp_softmax.limits import DTYPES
 from camp_softmax.stamp import stamp
 
 RESULTS = Path("docs/results")  # from where the program is run: the root of the repository

@@ -156,7 +156,7 @@ def make_inputs(case: Case) -> tuple[list[Tensor], Tensor]:
 
 
 def check(case: Case, y: Tensor, x: Tensor, rows: Tensor) -> float:
-    """The largest error of y on the sampled rows, as a share of what `reference.rtol` allows.
+    """The largest error of y on the sampled rows, as a share of what `reference.expected` allows.
 
     Raises:
         WrongError: that share exceeds 1, an element anywhere is NaN, or y has not the shape, dtype and
@@ -169,31 +169,13 @@ def check(case: Case, y: Tensor, x: Tensor, rows: Tensor) -> float:
         )
     if holes := int(y.isnan().sum()):
         raise WrongError(f"{holes} of {y.numel()} elements are NaN or were never written")
-    want, allowed = _oracle(case, x[rows])
+    want, allowed = reference.expected(case.operator, x[rows])
     share = ((y[rows].double() - want).abs() / allowed).nan_to_num(torch.inf)
     worst = share.max().item()
     if worst > 1:
         where = int(share.flatten().argmax()) // (share[0].numel())
         raise WrongError(f"wrong in row {int(rows[where])}: {worst:.3g} times the tolerance off float64")
     return worst
-
-
-def _oracle(case: Case, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The float64 result for these rows, and how far a correct float32 kernel may be from it."""
-    u, output = reference.UNIT_ROUNDOFF[torch.float32], reference.UNIT_ROUNDOFF[case.dtype]
-    wide = x.double()
-    m = wide.amax(-1, keepdim=True)
-    if case.operator == "softmax":
-        want = reference.softmax(x)
-        relative, absolute = reference.rtol(case.dtype, case.M, m - wide), torch.zeros_like(m)
-    else:  # a relative error of the sum is an absolute error of its logarithm
-        absolute = torch.full_like(m, float(reference.rtol(torch.float32, case.M)))
-        if case.operator == "logsumexp":
-            want, relative = reference.logsumexp(x), 2 * output
-            absolute = (absolute + 2 * u * m.abs()).squeeze(-1)
-        else:
-            want, relative = torch.log_softmax(wide, -1), 2 * u + output
-    return want, relative * want.abs() + absolute + reference.smallest_subnormal(case.dtype)
 
 
 def _poison(case: Case) -> None:

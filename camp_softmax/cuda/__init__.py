@@ -1,9 +1,12 @@
 """Kernels in CUDA C++, one .cuh file a rung: two for float32, and those that read once for every dtype."""
 
+import functools
+
 import torch
 from torch import Tensor
 
 from camp_softmax.cuda import plan
+from camp_softmax.limits import ALIGNMENT, LARGEST
 
 try:
     from camp_softmax.cuda import runtime
@@ -58,42 +61,56 @@ def _run(operator: str, rows: Tensor, rung: str) -> Tensor:
     if rung not in names:
         raise ValueError(f"{operator}: expected rung to be one of {', '.join(names)}, got {rung!r}")
     _check(rows)
+    return launch(operator, rows, rung)
+
+
+def launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
+    """The operator on rows that are checked already: (..., M) contiguous, not empty, on a CUDA device."""
+    M, device = rows.shape[-1], rows.get_device()
     if rung == "auto":
-        found = fastest(rows.shape[1], rows.dtype, rows.device)
+        found = fastest(operator, M, rows.dtype, device)
         if not found:
             raise ValueError(
-                f"cuda: rows of {rows.shape[1]} elements in {rows.dtype} are too long for this GPU; "
+                f"cuda: rows of {M} elements in {rows.dtype} are too long for {operator} on this GPU; "
                 "use backend='tilelang'"
             )
         rung = found
     if rung in ONE_BLOCK_A_ROW:
         if rows.dtype != torch.float32:
             raise TypeError(f"cuda: {rung} takes float32, got {rows.dtype}; use rung='auto'")
-        out = rows.new_empty(rows.shape[0]) if operator == "logsumexp" else torch.empty_like(rows)
-        runtime.run(runtime.HERE / f"{rung}.cuh", f"{operator}_{rung}", rows, out)
+        out = rows.new_empty(rows.shape[:-1]) if operator == "logsumexp" else torch.empty_like(rows)
+        runtime.run(runtime.HERE / f"{rung}.cuh", f"{operator}_{rung}", rows.view(-1, M), out)
         return out
-    make = plan.single_read if rung == "single_read" else plan.cluster
-    aligned = not (rows.data_ptr() | rows.shape[1] * rows.itemsize) % plan.VECTOR
-    chosen = make(rows.shape[1], rows.dtype, operator.upper(), aligned)
-    out = rows.new_empty(rows.shape[0]) if operator == "logsumexp" else _empty_alike(rows)
-    runtime.run_plan(chosen, rows, out)
+    x = rows.data_ptr()
+    ready = _launcher(operator, rung, M, rows.dtype, not (x | M * rows.itemsize) % ALIGNMENT, device)
+    out = rows.new_empty(rows.shape[:-1]) if operator == "logsumexp" else _empty_alike(rows)
+    ready(x, out.data_ptr(), rows.numel() // M, M)
     return out
 
 
-def fastest(M: int, dtype: torch.dtype, device: torch.device) -> str | None:
-    """The rung for rows of M elements; None if no kernel takes 16-bit rows of that length."""
+@functools.lru_cache(maxsize=1024)
+def _launcher(
+    operator: str, rung: str, M: int, dtype: torch.dtype, aligned: bool, device: int
+) -> runtime.Launcher:
+    make = plan.single_read if rung == "single_read" else plan.cluster
+    return runtime.launcher(make(M, dtype, operator.upper(), aligned), device)
+
+
+@functools.lru_cache(maxsize=1024)
+def fastest(operator: str, M: int, dtype: torch.dtype, device: int) -> str | None:
+    """The rung for rows of M elements on CUDA device number `device`; None if none takes them."""
     has_clusters = torch.cuda.get_device_capability(device) >= (9, 0)
     longest = plan.LONGEST_SINGLE_READ[dtype] if has_clusters else plan.CAPACITY
     if longest >= M:
         return "single_read"
     if M <= plan.LONGEST_CLUSTER and has_clusters:
         return "cluster"
-    return "online" if dtype == torch.float32 else None
+    return "online" if dtype == torch.float32 and operator in KERNELS["online"] else None
 
 
 def _empty_alike(rows: Tensor) -> Tensor:
     """An output that starts at the same place between two multiples of 16 bytes: vector stores need it."""
-    beyond = rows.data_ptr() % plan.VECTOR // rows.itemsize
+    beyond = rows.data_ptr() % ALIGNMENT // rows.itemsize
     if not beyond:
         return torch.empty_like(rows)
     return rows.new_empty(rows.numel() + beyond)[beyond:].view(rows.shape)
@@ -107,7 +124,7 @@ def _check(rows: Tensor) -> None:
         raise TypeError(f"cuda: the kernels take {takes}, got {rows.dtype}; convert with x.to(...)")
     if rows.device.type != "cuda":
         raise ValueError(f"cuda: expected a tensor on a CUDA device, got one on {rows.device}")
-    if rows.dim() != 2 or not 0 < rows.shape[0] < 2**31 or not rows.numel() or not rows.is_contiguous():
+    if rows.dim() != 2 or not 0 < rows.shape[0] <= LARGEST or not rows.numel() or not rows.is_contiguous():
         raise ValueError(
             f"cuda: expected contiguous rows (N, M), 1 <= N < 2^31, M >= 1, got shape {tuple(rows.shape)}, "
             f"strides {rows.stride()}"

@@ -54,6 +54,14 @@ __device__ int take_row(int* counter, int rows) {
     return taken + int(gridDim.x) / CLUSTER;
 }
 
+// The row that rank 0 took for this turn, once it has told.
+__device__ int known_index(Shared& shared, int& slot, u32& parity) {
+    barrier_wait_for_cluster(&shared.known[slot], parity);
+    int index = *const_cast<volatile int*>(&shared.index[slot]);
+    if (++slot == KNOWN) slot = 0, parity ^= 1;
+    return index;
+}
+
 __device__ void load_rows(Shared& shared, Vector* ring, const Element* x, int rows, long long M,
                           int* counter, int rank) {
     int stage = 0, slot = 0;
@@ -64,9 +72,7 @@ __device__ void load_rows(Shared& shared, Vector* ring, const Element* x, int ro
         if (rank == 0)
             for (int other = 0; other < CLUSTER; ++other)
                 remote_store(&shared.index[slot], index, &shared.known[slot], other);
-        barrier_wait_for_cluster(&shared.known[slot], known_parity);
-        index = *const_cast<volatile int*>(&shared.index[slot]);
-        if (++slot == KNOWN) slot = 0, known_parity ^= 1;
+        index = known_index(shared, slot, known_parity);
         if (index >= rows) return;
 
         Part part(Row(x, nullptr, index, M), rank);
@@ -106,29 +112,25 @@ __device__ State cluster_state(Shared& shared, State own, int turn, int rank) {
 __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* x, Element* y, int rows,
                              long long M, int rank) {
     int thread = threadIdx.x, index = blockIdx.x / CLUSTER;
+    int lane = rank == 0 ? thread : 2 * WIDTH;  // rank 0 has what an unaligned row has outside its vectors
     int stage = 0, slot = 0;
     u32 full_parity = 0, known_parity = 0;
     Vector v[ITEMS];
+    Items items;
 
     // The first row comes straight from global memory: the ring is not there yet.
-    Part first(Row(x, y, index, M), rank);
+    Row row(x, y, index, M);
+    Part part(row, rank);
     for (int i = 0; i < ITEMS; ++i) {
         int j = thread + i * THREADS;
-        v[i] = j < first.vectors ? first.in[j] : NOTHING;
+        v[i] = j < part.vectors ? part.in[j] : NOTHING;
     }
+    int edge = row.edge(lane);
+    items.edge = edge == NOWHERE ? minus_infinity() : E::widen(row.x[edge]);
     __syncthreads();  // the barriers are ready in this block,
     cluster_arrive();
 
     for (int turn = 0;; ++turn) {
-        Row row(x, y, index, M);
-        Part part(row, rank);
-        Items items;
-        bool has_head = !ALIGNED && rank == 0 && thread < row.head;
-        bool has_tail = !ALIGNED && rank == CLUSTER - 1 && thread < row.tail;
-        if (!ALIGNED) {
-            items.edge[0] = has_head ? E::widen(row.x[thread]) : minus_infinity();
-            items.edge[1] = has_tail ? E::widen(row.x[row.after() + thread]) : minus_infinity();
-        }
         if (thread == 0) barrier_arrive_expecting(&shared.told[turn % 2], sizeof(shared.states[0]));
 
         float m = warp_max(items.max(v));
@@ -145,20 +147,20 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
                 int j = thread + i * THREADS;
                 if (j < part.vectors) part.out[j] = items.packed(i);
             }
-            if (has_head) row.y[thread] = E::narrow(items.edge[0]);
-            if (has_tail) row.y[row.after() + thread] = E::narrow(items.edge[1]);
+            if (edge != NOWHERE) row.y[edge] = E::narrow(items.edge);
         }
 
-        barrier_wait_for_cluster(&shared.known[slot], known_parity);
-        index = *const_cast<volatile int*>(&shared.index[slot]);
-        if (++slot == KNOWN) slot = 0, known_parity ^= 1;
+        index = known_index(shared, slot, known_parity);
         if (index >= rows) return;
-        int vectors = Part(Row(x, y, index, M), rank).vectors;
+        row = Row(x, y, index, M);
+        part = Part(row, rank);
+        edge = row.edge(lane);  // is on its way while the ring is waited for
+        items.edge = edge == NOWHERE ? minus_infinity() : E::widen(row.x[edge]);
         for (int p = 0; p < STAGES_A_PART; ++p) {
             barrier_wait(&shared.full[stage], full_parity);
             for (int i = 0; i < STAGE; ++i) {
                 int j = thread + i * THREADS;
-                bool mine = j + p * STAGE_VECTORS < vectors;
+                bool mine = j + p * STAGE_VECTORS < part.vectors;
                 v[p * STAGE + i] = mine ? ring[stage * STAGE_VECTORS + j] : NOTHING;
             }
             reads_before_bulk_load();

@@ -14,15 +14,15 @@ VECTOR = 16  # bytes that one instruction loads
 WARP = 32
 ITEMS = 8  # vectors a thread can hold at full speed
 
-# Up to here one block reads a row. Beyond, a 16-bit row leaves room for one block a multiprocessor, which
-# then waits for memory with nothing else to do; of float32 rows one is enough to keep it busy.
-LONGEST_SINGLE_READ = {torch.float32: 24576, torch.float16: 20480, torch.bfloat16: 20480}
+# Up to here one block reads a row. Beyond, a 16-bit row leaves room for one block a multiprocessor, which then
+# waits for memory with nothing else to do; float32 rows are twice as long, and one is enough for a while.
+LONGEST_SINGLE_READ = {torch.float32: 40960, torch.float16: 24576, torch.bfloat16: 24576}
 CAPACITY = 65536  # of 1024 threads with 64 elements each
 LONGEST_CLUSTER = 524288  # 16 blocks of 512 threads with 64 elements each
 
 # Rows in registers and on their way. Fewer do not cover the latency of memory; more widen the window of DRAM
 # pages that are open at once.
-BYTES_IN_FLIGHT = 11 << 20
+BYTES_IN_FLIGHT = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Plan:
     in_flight: int = 0
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4096)
 def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
     """A row in the registers of some lanes of a warp, or of a block.
 
@@ -59,25 +59,57 @@ def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
         >>> single_read(4096, torch.float32, "SOFTMAX", aligned=True).threads
         512
     """
+    if M > CAPACITY:
+        raise ValueError(f"single_read: expected rows of up to {CAPACITY} elements, got {M}")
     width = VECTOR // dtype.itemsize
     vectors = max(1, M // width)
-    in_warp = vectors <= (2 if aligned else 4) * WARP
+    in_warp = vectors <= (3 if aligned else 4) * WARP
     if in_warp:
-        group, items = _lanes(vectors, 1 if aligned else width)
+        group, items = _lanes(vectors, 1 if aligned else 2 * width)
         threads = 4 * WARP
     else:
-        # Two vectors a thread: enough loads on their way, and the most threads.
-        items = next((n for n in (2, 4, 8, 16) if vectors <= n * 1024 and n * width <= 64), 0)
-        if not items:
-            raise ValueError(f"single_read: expected rows of up to {CAPACITY} elements, got {M}")
+        items = _items(vectors, width)
         threads = group = _round_up(vectors, items * WARP) // items
-    constants = {"GROUP": group, "THREADS": threads, "ITEMS": items}
+    resident = max(1, _resident(threads // WARP, items * width))
+    constants = {"GROUP": group, "THREADS": threads, "ITEMS": items, "RESIDENT": resident}
     return Plan(
         "single_read",
         _constants(constants, aligned, dtype, output),
         threads,
         threads // group if in_warp else 1,
     )
+
+
+def _resident(warps: int, elements: int) -> int:
+    """Blocks that fit a multiprocessor without spilling: 64 warps, each quarter with 512 registers a lane.
+
+    A thread needs a register for each of its elements and some 16 more, in steps of 8.
+
+    Example:
+        >>> _resident(16, 8), _resident(14, 32), _resident(32, 64)
+        (4, 2, 0)
+    """
+    registers = max(32, _round_up(elements + 16, 8))
+    return min(32, 64 // warps, 4 * (512 // registers) // warps)
+
+
+def _items(vectors: int, width: int) -> int:
+    """How many vectors a thread of a block takes: so that enough of memory is on its way, and hardly more.
+
+    That is 48 KB a multiprocessor, and 62 KB if only two blocks share it, since their phases leave gaps.
+
+    Example:
+        >>> _items(1024, 4), _items(1500, 4), _items(3072, 8)
+        (2, 3, 6)
+    """
+
+    def merit(items: int) -> tuple[bool, int, int]:
+        resident = _resident(-(-vectors // (items * WARP)), items * width)
+        on_its_way = resident * vectors * VECTOR
+        enough = on_its_way >= (48_000 if resident > 2 else 62_000)
+        return enough, -on_its_way if enough else on_its_way, -abs(items - 3)
+
+    return max((n for n in (2, 3, 4, 6, 8, 12, 16) if vectors <= n * 1024 and n * width <= 64), key=merit)
 
 
 def _lanes(vectors: int, least: int) -> tuple[int, int]:
@@ -92,9 +124,9 @@ def _lanes(vectors: int, least: int) -> tuple[int, int]:
     return max(fits, key=lambda fit: (vectors / (fit[0] * fit[1]), fit[0] > 2 and fit[1] == 2, fit[0]))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4096)
 def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
-    """A row in the registers of a cluster, the next one or two in its shared memory; arguments as above.
+    """A row in the registers of a cluster, the next one in its shared memory; arguments as above.
 
     Raises:
         ValueError: M exceeds LONGEST_CLUSTER.
@@ -103,21 +135,21 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
         raise ValueError(f"cluster: expected rows of up to {LONGEST_CLUSTER} elements, got {M}")
     width = VECTOR // dtype.itemsize
     vectors = max(1, M // width)
-    blocks = next(n for n in (2, 4, 8, 16) if n == 16 or vectors <= n * 4 * WARP * ITEMS)
+    most = 512 if dtype == torch.float32 else 128  # threads a block; short ones make up for more arithmetic
+    blocks = next(n for n in (2, 4, 8, 16) if n == 16 or vectors <= n * most * ITEMS)
     share = _round_up(-(-vectors // blocks), 8)  # whole lines of 128 bytes, as the kernel deals them out
     items = ITEMS if share <= 512 * ITEMS else 2 * ITEMS
     threads = _round_up(share, items * WARP) // items
+    stage, stages = 2, items // 2  # one row ahead
     part = threads * items * VECTOR  # bytes of a row in each block
-    ahead = 2 if dtype == torch.float32 and part <= 48 << 10 else 1  # rows in the ring
-    stage, stages = 2, ahead * items // 2
     constants = {"THREADS": threads, "ITEMS": items, "STAGE": stage, "STAGES": stages, "CLUSTER": blocks}
     return Plan(
         "cluster",
         _constants(constants, aligned, dtype, output),
         threads + WARP,
         blocks=blocks,
-        shared=stages * stage * threads * VECTOR,
-        in_flight=max(1, round(BYTES_IN_FLIGHT / (part * blocks * (1 + ahead)))),
+        shared=part,
+        in_flight=max(1, round(BYTES_IN_FLIGHT / (2 * part * blocks))),
     )
 
 

@@ -51,6 +51,8 @@ constexpr int PAIR = 4 / sizeof(Element);    // elements in a word
 
 enum Output { SOFTMAX, LOG_SOFTMAX, LOGSUMEXP };
 
+constexpr int NOWHERE = -1;
+
 // A row between two multiples of 16 bytes, with up to WIDTH - 1 elements left over at each end.
 struct Row {
     const Element* x;
@@ -69,7 +71,12 @@ struct Row {
     }
     __device__ const Vector* in() const { return reinterpret_cast<const Vector*>(x + head); }
     __device__ Vector* out() const { return reinterpret_cast<Vector*>(y + head); }
-    __device__ long long after() const { return head + (long long)(vectors)*WIDTH; }  // where the tail begins
+    // The element outside the vectors that is this lane's, of 2 * WIDTH lanes, or NOWHERE.
+    __device__ int edge(int lane) const {
+        if (ALIGNED) return NOWHERE;
+        int in_tail = lane - WIDTH;
+        return lane < head ? lane : in_tail >= 0 && in_tail < tail ? head + vectors * WIDTH + in_tail : NOWHERE;
+    }
 };
 
 // --- arithmetic --------------------------------------------------------------------------------------------------
@@ -101,10 +108,10 @@ __device__ inline float warp_sum(float x) {
 
 __device__ inline float log_sum(State row) { return logf(row.s * LOWER); }
 
-// What one thread holds of a row: up to ITEMS vectors and, at the ends of an unaligned row, two single elements.
+// What one thread holds of a row: up to ITEMS vectors and, of an unaligned row, perhaps one element outside them.
 struct Items {
     float x[ITEMS][WIDTH];  // becomes raised_exp(x, m), for SOFTMAX
-    float edge[2];
+    float edge;
 
     __device__ float max(const Vector (&v)[ITEMS]) {
         u32 m = v[0].word[0];
@@ -113,7 +120,7 @@ struct Items {
         float parts[PAIR];
         E::unpack(m, parts);
         float largest = fmaxf(LOWEST, fmaxf(parts[0], parts[PAIR - 1]));
-        return ALIGNED ? largest : fmaxf(largest, fmaxf(edge[0], edge[1]));
+        return ALIGNED ? largest : fmaxf(largest, edge);
     }
 
     __device__ float exp_and_sum(const Vector (&v)[ITEMS], float m) {
@@ -127,12 +134,11 @@ struct Items {
                     if (OUTPUT == SOFTMAX) x[i][k] = e;
                 }
             }
-        if (!ALIGNED)
-            for (float& end : edge) {
-                float e = raised_exp(end, m);
-                s += e;
-                if (OUTPUT == SOFTMAX) end = e;
-            }
+        if (!ALIGNED) {
+            float e = raised_exp(edge, m);
+            s += e;
+            if (OUTPUT == SOFTMAX) edge = e;
+        }
         return s;
     }
 
@@ -155,8 +161,7 @@ struct Items {
     __device__ void each(Function f) {
         for (int i = 0; i < ITEMS; ++i)
             for (float& value : x[i]) value = f(value);
-        if (!ALIGNED)
-            for (float& end : edge) end = f(end);
+        if (!ALIGNED) edge = f(edge);
     }
 
     __device__ Vector packed(int i) const {

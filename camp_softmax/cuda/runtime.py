@@ -6,6 +6,7 @@ Compiling needs neither a GPU nor a driver, only an explicit architecture such a
 import functools
 import hashlib
 import re
+import threading
 import warnings
 from ctypes import c_int
 from pathlib import Path
@@ -105,57 +106,86 @@ def run(path: Path, name: str, rows: torch.Tensor, out: torch.Tensor) -> None:
     """
     N, M = rows.shape
     device = rows.get_device()
+    chosen = kernel(path, name, device)
     with torch.cuda.device(device):
-        config = LaunchConfig(grid=N, block=BLOCK)
-        launch(_stream(device), config, kernel(path, name, device), rows.data_ptr(), out.data_ptr(), M)
+        launch(_stream(device), LaunchConfig(grid=N, block=BLOCK), chosen, rows.data_ptr(), out.data_ptr(), M)
 
 
-def run_plan(plan: Plan, rows: torch.Tensor, out: torch.Tensor) -> None:
-    """Launches a kernel that reads once, on torch's current stream of the rows' device.
+class Launcher:
+    """A kernel that reads once, loaded on one device: what is left for a call is addresses and sizes.
 
     Args:
         plan: made for the length and dtype of the rows and the output that is wanted.
-        rows: (N, M) contiguous, N from 1 to 2^31 - 1.
-        out: contiguous, of the same dtype on the same device; its address modulo 16 is that of `rows`.
+        device: number of the CUDA device.
+
+    Called with the addresses of the (N, M) contiguous rows and of the output, which is equal modulo 16, and
+    with N, 1 to 2^31 - 1, and M; launches on torch's current stream of the device.
+
+    Raises:
+        RuntimeError: the plan needs clusters, and the device has none.
     """
-    N, M = rows.shape
-    device = rows.get_device()
-    with torch.cuda.device(device):
-        stream = _stream(device)
-        if plan.rung == "single_read":
-            config = LaunchConfig(grid=-(-N // plan.rows), block=plan.threads)
-            chosen = kernel(HERE / "single_read.cuh", "single_read", device, plan.constants)
-            launch(stream, config, chosen, rows.data_ptr(), out.data_ptr(), N, M)
+
+    def __init__(self, plan: Plan, device: int) -> None:
+        self.plan, self.device = plan, device
+        if plan.rung == "cluster" and torch.cuda.get_device_capability(device) < (9, 0):
+            raise RuntimeError("cluster.cuh needs a GPU with clusters, compute capability 9.0 or later")
+        self.kernel = kernel(HERE / f"{plan.rung}.cuh", plan.rung, device, plan.constants)
+        if plan.rung == "cluster":
+            with torch.cuda.device(device):
+                self.clusters = min(plan.in_flight, self._clusters_that_fit())
+
+    def _clusters_that_fit(self) -> int:
+        plan, attribute = self.plan, driver.CUfunction_attribute
+        _allow(
+            self.kernel, self.device, attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, plan.shared
+        )
+        # For 16 blocks; 8 are what every GPU with clusters has.
+        _allow(self.kernel, self.device, attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+        fit = self.kernel.occupancy.max_active_clusters(_config(plan, 1), stream=_stream(self.device))
+        if fit < 1:
+            raise RuntimeError(f"cluster.cuh: no cluster of {plan.blocks} blocks fits this GPU")
+        return fit
+
+    def __call__(self, x: int, y: int, N: int, M: int) -> None:
+        if torch.cuda.current_device() != self.device:
+            with torch.cuda.device(self.device):
+                return self(x, y, N, M)
+        stream = _stream(self.device)
+        if self.plan.rung == "cluster":
+            counter = _counter(self.device, stream)
+            config = _config(self.plan, min(self.clusters, N))
+            launch(stream, config, self.kernel, x, y, c_int(N), M, counter.data_ptr())
         else:
-            chosen, resident = _cluster_kernel(plan, device)
-            config = _cluster_config(plan, min(resident, N))
-            counter = _counter(device, stream)
-            launch(stream, config, chosen, rows.data_ptr(), out.data_ptr(), c_int(N), M, counter.data_ptr())
+            launch(stream, _config(self.plan, -(-N // self.plan.rows)), self.kernel, x, y, N, M)
+
+
+launcher = functools.cache(Launcher)  # plans of different lengths are often equal
+
+_threads = threading.local()  # .devices: those whose context this thread has
+_streams: dict[tuple[int, int], Stream] = {}
 
 
 def _stream(device: int) -> Stream:
-    Device(device).set_current()  # a new thread has no context yet
-    return Stream.from_handle(torch.cuda.current_stream(device).cuda_stream)
+    """torch's current stream of the device, which is the current one.
+
+    Runs before each launch, so it asks as little as it can: torch's public way takes as long as the launch.
+    """
+    devices = _threads.__dict__.setdefault("devices", set())
+    if device not in devices:
+        Device(device).set_current()  # a new thread has no context yet
+        devices.add(device)
+    handle = torch._C._cuda_getCurrentRawStream(device)
+    stream = _streams.get((device, handle))
+    if stream is None:
+        stream = _streams[device, handle] = Stream.from_handle(handle)
+    return stream
 
 
-def _cluster_config(plan: Plan, clusters: int) -> LaunchConfig:
-    return LaunchConfig(grid=clusters, cluster=plan.blocks, block=plan.threads, shmem_size=plan.shared)
-
-
-@functools.cache
-def _cluster_kernel(plan: Plan, device: int) -> tuple[Kernel, int]:
-    """The kernel, and how many of its clusters to start."""
-    if torch.cuda.get_device_capability(device) < (9, 0):
-        raise RuntimeError("cluster.cuh needs a GPU with clusters, compute capability 9.0 or later")
-    chosen = kernel(HERE / "cluster.cuh", "cluster", device, plan.constants)
-    attribute = driver.CUfunction_attribute
-    _allow(chosen, device, attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, plan.shared)
-    # For 16 blocks; 8 are what every GPU with clusters has.
-    _allow(chosen, device, attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
-    fit = chosen.occupancy.max_active_clusters(_cluster_config(plan, 1), stream=_stream(device))
-    if fit < 1:
-        raise RuntimeError(f"cluster.cuh: no cluster of {plan.blocks} blocks fits this GPU")
-    return chosen, min(fit, plan.in_flight)
+@functools.lru_cache(maxsize=1024)
+def _config(plan: Plan, grid: int) -> LaunchConfig:
+    """grid: blocks, or clusters where a row takes one."""
+    cluster = plan.blocks if plan.rung == "cluster" else None
+    return LaunchConfig(grid=grid, cluster=cluster, block=plan.threads, shmem_size=plan.shared)
 
 
 def _allow(chosen: Kernel, device: int, attribute: driver.CUfunction_attribute, value: int) -> None:

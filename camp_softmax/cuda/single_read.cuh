@@ -27,7 +27,7 @@ __device__ State block_state(State own) {
     return {m, warp_sum(other.s * exp2_flushed((other.m - m) * LOG2E))};
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     single_read(const Element* x, Element* y, long long rows, long long M) {
     int lane = IN_WARP ? threadIdx.x % GROUP : threadIdx.x;
     constexpr int LANES = IN_WARP ? GROUP : THREADS;
@@ -41,10 +41,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         int j = lane + i * LANES;
         v[i] = here && j < row.vectors ? row.in()[j] : NOTHING;
     }
-    if (!ALIGNED) {
-        items.edge[0] = here && lane < row.head ? E::widen(row.x[lane]) : minus_infinity();
-        items.edge[1] = here && lane < row.tail ? E::widen(row.x[row.after() + lane]) : minus_infinity();
-    }
+    int edge = here ? row.edge(lane) : NOWHERE;
+    items.edge = edge == NOWHERE ? minus_infinity() : E::widen(row.x[edge]);
 
     float m = group_max(items.max(v));
     if (OUTPUT == LOGSUMEXP) m = fminf(m, HIGHEST);  // then x - m is +inf where x is, never inf - inf
@@ -61,8 +59,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         int j = lane + i * LANES;
         if (j < row.vectors) row.out()[j] = items.packed(i);
     }
-    if (!ALIGNED) {
-        if (lane < row.head) row.y[lane] = E::narrow(items.edge[0]);
-        if (lane < row.tail) row.y[row.after() + lane] = E::narrow(items.edge[1]);
-    }
+    if (edge != NOWHERE) row.y[edge] = E::narrow(items.edge);
 }
