@@ -5,7 +5,6 @@ replaces the finished maximum. Moves 3 elements per element: read, read again, w
 winning where a row fits on chip: then one read is enough (rung 3).
 """
 
-import functools
 from collections.abc import Callable
 
 import tilelang.language as T
@@ -13,11 +12,7 @@ import torch
 from torch import Tensor
 from tvm.tirx import PrimFunc
 
-from camp_softmax.tilelang import Kernel, build
-
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-LOG2E = 1.4426950408889634  # log2(e): exp(x) = exp2(x * LOG2E), and exp2 is one instruction
-LOWEST = T.min_value("float32")  # the neutral maximum; -inf would turn -inf - (-inf) into NaN
+from camp_softmax.tilelang.rows import LOG2E, LOWEST, check, run
 
 
 # --8<-- [start:load]
@@ -82,6 +77,34 @@ def softmax_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256):
     # --8<-- [end:softmax]
 
 
+def log_softmax_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256):
+    """B = log_softmax(A): the second scan writes x - m - log(s), which takes no logarithm of a 0."""
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def log_softmax_online(A: T.Tensor((N, M), dtype), B: T.Tensor((N, M), dtype)):
+        with T.Kernel(T.ceildiv(N, block_n), threads=threads) as pid:
+            tile = T.alloc_fragment((block_n, block_m), "float32")
+            m = T.alloc_fragment((block_n,), "float32")
+            s = T.alloc_fragment((block_n,), "float32")
+            row0 = pid * block_n
+            T.fill(m, LOWEST)
+            T.fill(s, 0)
+            for k in T.Serial(T.ceildiv(M, block_m)):
+                load_tile(A, tile, row0, k * block_m)
+                merge_tile(tile, m, s, T.infinity("float32"))
+            for i in T.Parallel(block_n):
+                s[i] = T.log(s[i])
+            for k in T.Serial(T.ceildiv(M, block_m)):
+                col0 = k * block_m
+                load_tile(A, tile, row0, col0)
+                for i, j in T.Parallel(block_n, block_m):
+                    if row0 + i < N and col0 + j < M:
+                        B[row0 + i, col0 + j] = tile[i, j] - m[i] - s[i]
+
+    return log_softmax_online
+
+
 def logsumexp_kernel(M: int, dtype: str, block_n=16, block_m=256, threads=256):
     """B = logsumexp(A) of each row: the first scan alone.
 
@@ -130,7 +153,17 @@ def softmax(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
         >>> softmax(torch.tensor([[0.0, 1.0, 2.0]]), block_m=2)
         tensor([[0.0900, 0.2447, 0.6652]])
     """
-    return _run(softmax_kernel, rows, lambda N, M: (N, M), block_n, block_m, threads)
+    return _run(softmax_kernel, rows, block_n, block_m, threads)
+
+
+def log_softmax(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
+    """log(softmax(rows)); arguments, result and errors as for `softmax`.
+
+    Example:
+        >>> log_softmax(torch.tensor([[0.0, 1000.0]]))
+        tensor([[-1000.,     0.]])
+    """
+    return _run(log_softmax_kernel, rows, block_n, block_m, threads)
 
 
 def logsumexp(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
@@ -143,30 +176,13 @@ def logsumexp(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
         >>> logsumexp(torch.tensor([[0.0, 0.0]]))
         tensor([0.6931])
     """
-    return _run(logsumexp_kernel, rows, lambda N, M: (N,), block_n, block_m, threads)
+    return _run(logsumexp_kernel, rows, block_n, block_m, threads)
 
 
-def _run(
-    factory: Callable[..., PrimFunc],
-    rows: Tensor,
-    shape: Callable[[int, int], tuple[int, ...]],
-    block_n: int,
-    block_m: int,
-    threads: int,
-) -> Tensor:
-    if not isinstance(rows, Tensor):
-        raise TypeError(f"expected a tensor of rows, got {type(rows).__name__}")
-    if rows.dtype not in DTYPES:
-        raise TypeError(f"expected float32, float16 or bfloat16 rows, got {rows.dtype}")
-    if rows.dim() != 2:
-        raise ValueError(f"expected rows (N, M), got shape {tuple(rows.shape)}")
+def _run(factory: Callable[..., PrimFunc], rows: Tensor, block_n: int, block_m: int, threads: int) -> Tensor:
+    check(rows)
     _check_blocks(block_n, block_m, threads)
-    if rows.dtype == torch.bfloat16 and rows.device.type == "cpu":  # exact, and rounded once: see cpu.py
-        return _run(factory, rows.float(), shape, block_n, block_m, threads).bfloat16()
-    out = rows.new_empty(shape(*rows.shape))
-    dtype = str(rows.dtype).removeprefix("torch.")
-    _kernel(factory, rows.shape[-1], dtype, rows.device, block_n, block_m, threads)(rows, out)
-    return out
+    return run(factory, rows, block_n, block_m, threads)
 
 
 def _check_blocks(block_n: int, block_m: int, threads: int) -> None:
@@ -182,14 +198,3 @@ def _check_blocks(block_n: int, block_m: int, threads: int) -> None:
             f"expected a tile of 1 to {128 * threads} elements for {threads} threads, "
             f"got block_n={block_n}, block_m={block_m}"
         )
-
-
-@functools.cache
-def _kernel(
-    factory: Callable[..., PrimFunc],
-    M: int,
-    dtype: str,
-    device: torch.device,
-    *blocks: int,
-) -> Kernel:
-    return build(factory(M, dtype, *blocks), device)
