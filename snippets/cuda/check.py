@@ -1,4 +1,4 @@
-"""Holds a kernel to float64: python snippets/cuda/check.py FILE KERNEL"""
+"""Holds the kernel softmax_NAME of a file NAME.cuh to float64."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import torch
 from camp_softmax import reference
 from camp_softmax.cuda import runtime
 
-source, kernel = Path(sys.argv[1]), sys.argv[2]
+source = Path(sys.argv[1])
 torch.manual_seed(0)
 falling = torch.tensor([1000.0] * 256 + [-1000.0] * 257).view(1, 513)
 masked = torch.randn(1, 513)
@@ -27,7 +27,7 @@ ROWS = {
 for case, rows in ROWS.items():
     rows = rows.cuda()
     out = torch.full_like(rows, torch.nan)  # what nobody writes stays NaN
-    runtime.run(source, kernel, rows, out)
+    runtime.run(source, f"softmax_{source.stem}", rows, out)
     want = reference.softmax(rows)
     below = (rows.amax(1, keepdim=True) - rows).nan_to_num(posinf=0)
     bound = want * reference.rtol(rows.dtype, rows.shape[1], below)

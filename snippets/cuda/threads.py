@@ -13,8 +13,8 @@ def show(states: list[State]) -> None:
 
 
 own = [State(torch.tensor(LOWEST), torch.tensor(0.0))] * BLOCK
-for j, x in enumerate(ROW):  # element j belongs to thread j % BLOCK
-    t = j % BLOCK
+for j, x in enumerate(ROW):
+    t = j % BLOCK  # the thread of element j
     own[t] = merge(own[t], State(x, torch.tensor(1.0)))
 show(own)
 
