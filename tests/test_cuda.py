@@ -245,6 +245,26 @@ def test_an_unguarded_write_is_seen():
     assert writes_outside(wrong, "unguarded_write") == runtime.BLOCK - 5
 
 
+def by(kernel):
+    """A kernel of missing_barrier.cuh as a function of its rows."""
+
+    def softmax(x):
+        out = torch.full_like(x, torch.nan)
+        runtime.run(ROOT / "snippets" / "mistakes" / "missing_barrier.cuh", kernel, x, out)
+        return out
+
+    return softmax
+
+
+@GPU
+@pytest.mark.parametrize("length", [256, 513])
+def test_a_missing_barrier_is_seen_when_warps_are_late(length):
+    x = random(1, length).cuda()
+    check_softmax(by("on_time"), x)
+    with pytest.raises(AssertionError):
+        check_softmax(by("late"), x)
+
+
 @GPU
 @pytest.mark.parametrize("rung", cuda.ONE_BLOCK_A_ROW)
 @pytest.mark.parametrize("length", [1, 2, 3, *BOUNDARIES, *ODD_LENGTHS, 100_003])

@@ -1,6 +1,6 @@
 """Every fact of a chapter is shown there: by the output of a block, a tested formula, or code that runs.
 
-docs/facts/<chapter>.toml lists the facts of docs/<language>/tutorial/<chapter>.md, each with its evidence:
+docs/facts/<chapter>.toml lists the facts of docs/<language>/<part>/<chapter>.md, each with its evidence:
 `output` stands in the expected output of a block that runs on the page, `equation` is the id of a formula
 that a property test holds, `code` stands in a file that the page includes. Several strings are all needed.
 """
@@ -38,10 +38,11 @@ def gaps(root: Path) -> tuple[int, list[str]]:
         facts = tomllib.loads(path.read_text("utf-8"))
         count += len(facts)
         for language in ("zh", "en"):
-            page = root / "docs" / language / "tutorial" / f"{path.stem}.md"
-            if not page.exists():
-                found.append(f"{path.name}: there is no {page.relative_to(root)}")
+            pages = [*(root / "docs" / language).glob(f"*/{path.stem}.md")]
+            if len(pages) != 1:
+                found.append(f"{path.name}: docs/{language} has {len(pages)} pages of that name, not one")
                 continue
+            (page,) = pages
             evidence = shown(root, page)
             for fact, wanted in facts.items():
                 if not wanted or set(wanted) - KINDS:
@@ -124,4 +125,4 @@ def test_what_is_not_shown_is_named(tmp_path: Path, facts: str, complaint: str |
 def test_a_chapter_that_one_language_lacks_is_named(tmp_path: Path) -> None:
     (tmp_path / "docs/facts").mkdir(parents=True)
     (tmp_path / "docs/facts/one.toml").write_text('["a"]\noutput = "m"\n')
-    assert gaps(tmp_path)[1][0] == "one.toml: there is no docs/zh/tutorial/one.md"
+    assert gaps(tmp_path)[1][0] == "one.toml: docs/zh has 0 pages of that name, not one"

@@ -135,6 +135,34 @@ def test_reread_shows_the_states_and_the_last_tile(language):
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
+def test_tree_shows_the_levels_of_the_reduction(language):
+    svg = (FIGURES / f"tree.{language}.svg").read_text("utf-8")
+    values, levels = ROW, [ROW]
+    while len(values) > 1:
+        values = torch.maximum(*values.chunk(2))
+        levels.append(values)
+    shown = [[f"{value:.0f}" for value in level] for level in levels]
+    assert [text for text in texts(svg) if text.isdigit()] == [*itertools.chain(*shown)]
+    sizes = [f"n = {len(level)}" for level in levels[1:]]
+    assert [text for text in texts(svg) if text.startswith("n = ")] == sizes
+    assert svg.count("stroke-dasharray") == len(levels)  # a barrier after each
+    description = re.search(r"<desc.*?>(.*)</desc>", svg)[1]
+    assert all(" ".join(level) in description for level in shown)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_moved_counts_what_the_model_counts(language):
+    svg = (FIGURES / f"moved.{language}.svg").read_text("utf-8")
+    drawings = re.findall(r'<g data-kernel="\w+">(.*?)</g>', svg, re.DOTALL)
+    assert len(drawings) == 2
+    for rung, drawn in zip(("three_pass", "online"), drawings, strict=True):
+        reads, writes = reference.SCANS[rung]
+        cells = re.findall(r'<rect .*stroke="var\(--(\w+)\)"', drawn)
+        assert (cells.count("read"), cells.count("write")) == (8 * reads, 8 * writes)
+        assert str(reads + writes) in texts(drawn)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
 def test_route_counts_what_the_model_counts_and_promises_nothing(language):
     """A square for each read or write of the row; dashed until there is a kernel; chapters that exist."""
     svg = (FIGURES / f"route.{language}.svg").read_text(encoding="utf-8")

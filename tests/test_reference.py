@@ -5,7 +5,9 @@ A test marked `equation` holds the formula with that id: its text here is the te
 
 import itertools
 import math
+import runpy
 from functools import reduce
+from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
@@ -18,6 +20,8 @@ from camp_softmax.reference import State, merge, tile_state
 from cases import CASES, M, check_logsumexp, check_softmax
 
 LOG2E = math.log2(math.e)
+SNIPPETS = Path(__file__).parents[1] / "snippets"
+block_reduce = runpy.run_path(str(SNIPPETS / "cuda" / "barriers.py"))["block_reduce"]
 LOWEST = torch.finfo(torch.float64).min  # the laws are tested in float64, where rounding is far away
 
 FINITE = st.integers(-800, 800).map(lambda quarter: quarter / 4)  # sums and differences are exact
@@ -172,6 +176,51 @@ def test_dim_is_the_index_that_runs(rows, columns, data):
     x = data.draw(st.lists(st.lists(SCORE, min_size=columns, max_size=columns), min_size=rows, max_size=rows))
     assert torch.tensor(x).amax(dim=1).tolist() == [max(row) for row in x]
     assert torch.tensor(x).amax(dim=0).tolist() == [max(column) for column in zip(*x, strict=True)]
+
+
+@pytest.mark.equation("eq-barriers", r"1 + \log_2 B + 1 = 2 + \log_2 B")
+@given(st.integers(0, 10), st.data())
+def test_a_block_reduction_passes_a_barrier_a_level_and_two_more(level, data):
+    """That of snippets/cuda/barriers.py, run without a GPU; what it returns is the maximum."""
+    B = 2**level
+    values = data.draw(st.lists(FINITE, min_size=B, max_size=B))
+    scratch, results = [math.nan] * B, [None] * B
+
+    def thread(t):
+        results[t] = yield from block_reduce(t, values[t], scratch, max)
+
+    passed = list(zip(*(thread(t) for t in range(B)), strict=True))
+    assert len(passed) == 2 + math.log2(B)
+    assert results == [max(values)] * B
+
+
+@pytest.mark.equation(
+    "eq-moved",
+    r"V_{\text{three}} = (3 + 2)\,N M b, \qquad V_{\text{two}} = (2 + 1)\,N M b, "
+    r"\qquad \frac{V_{\text{three}}}{V_{\text{two}}} = \frac{5}{3}",
+)
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.sampled_from(list(reference.UNIT_ROUNDOFF)))
+def test_two_passes_move_three_elements_where_three_move_five(N, M, dtype):
+    b = dtype.itemsize
+    three, two = (reference.bytes_moved(rung, (N, M), dtype) for rung in ("three_pass", "online"))
+    assert (three, two) == ((3 + 2) * N * M * b, (2 + 1) * N * M * b)
+    assert three * 3 == two * 5
+
+
+@pytest.mark.equation(
+    "eq-one-element",
+    r"(m, s) \oplus (x, 1) = \bigl(m',\; s\, e^{m - m'} + e^{x - m'}\bigr), \qquad m' = \max(m, x)",
+)
+@given(FINITE_ROW, FINITE)
+def test_an_element_joins_a_state(row, x):
+    """Which is then the state of the row with that element."""
+    m, s = state(row)
+    larger = max(m.item(), x)
+    assert_same(merge(State(m, s), state([x])), state([*row, x]))
+    assert state([x]) == State(torch.tensor(x), torch.tensor(1.0))
+    assert state([*row, x]).s.item() == pytest.approx(
+        s.item() * math.exp(m.item() - larger) + math.exp(x - larger), rel=1e-13
+    )
 
 
 @pytest.mark.equation("eq-state", r"m = \max_{j \in J} x_j, \qquad s = \sum_{j \in J} e^{x_j - m}")

@@ -30,6 +30,24 @@ from camp_softmax.tilelang import online
 SIZES = [(1, 1), (3, 7), (17, 513), (1500, 513)]
 
 
+MISSING_BARRIER = """
+from pathlib import Path
+import torch
+from camp_softmax.cuda import runtime
+x = torch.zeros(1, 256).cuda()
+runtime.run(Path("snippets/mistakes/missing_barrier.cuh"), "on_time", x, torch.empty_like(x))
+torch.cuda.synchronize()
+"""
+
+
+def test_racecheck_reports_a_missing_barrier():
+    """Although the numbers are right: see test_cuda.py."""
+    command = ["compute-sanitizer", "--tool", "racecheck", "--error-exitcode", "99"]
+    done = subprocess.run([*command, sys.executable, "-c", MISSING_BARRIER], capture_output=True, text=True)
+    assert done.returncode == 99, done.stdout + done.stderr
+    assert "hazard" in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernel_is_clean(kernel, tool):

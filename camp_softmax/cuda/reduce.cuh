@@ -11,6 +11,7 @@ static_assert(BLOCK > 0 && (BLOCK & (BLOCK - 1)) == 0, "the tree halves BLOCK un
 //   all                                n = 1
 //
 // BLOCK is a power of two, blockDim.x == BLOCK, and scratch is shared memory for BLOCK values.
+// --8<-- [start:reduce]
 template <typename T, typename Op>
 __device__ T block_reduce(T value, T* scratch, Op op) {
     int t = threadIdx.x;
@@ -24,3 +25,4 @@ __device__ T block_reduce(T value, T* scratch, Op op) {
     __syncthreads();  // everyone has read the result: scratch may be used again
     return result;
 }
+// --8<-- [end:reduce]

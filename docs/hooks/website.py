@@ -94,7 +94,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         page.meta.setdefault("description", BeautifulSoup(question[1], "html.parser").get_text())
     html = html.replace("<svg ", '<svg data-search-exclude="true" ')
     folder, _, name = page.file.src_uri.rpartition("/")
-    if folder not in ("tutorial", "labs"):
+    if folder not in ("tutorial", "cuda", "labs"):
         return html
     language = config.theme["language"]
     line = MINUTES[language].format(reading_minutes(page.markdown or ""))

@@ -199,7 +199,9 @@ def test_copy_button_lies_beside_the_code_on_a_phone(visit: Open, address: str) 
         assert code["x"] + code["width"] <= button["x"] or code["y"] >= button["y"] + button["height"]
 
 
-@pytest.mark.parametrize("address", [name for name in addresses() if re.search("/(tutorial|labs)/", name)])
+@pytest.mark.parametrize(
+    "address", [name for name in addresses() if re.search("/(tutorial|cuda|labs)/", name)]
+)
 def test_code_fits_its_card_on_a_desk(visit: Open, address: str) -> None:
     shown = "[...document.querySelectorAll('.card pre > code')].filter(e => !e.closest('details'))"
     wide = f"{shown}.filter(e => e.scrollWidth > e.clientWidth)"
@@ -245,7 +247,9 @@ def test_notebook_is_downloaded_in_the_language_of_its_page(visit: Open, start: 
     expect(page).to_have_url(re.compile(NOTEBOOK))
 
 
-@pytest.mark.parametrize("address", [address for address in addresses() if "/tutorial/" in address])
+@pytest.mark.parametrize(
+    "address", [address for address in addresses() if re.search("/(tutorial|cuda)/", address)]
+)
 def test_trimmed_fonts_hold_every_glyph(visit: Open, address: str) -> None:
     """No character of a formula or of a code card is drawn in a font that stands in for ours."""
     session = (page := visit(address)).context.new_cdp_session(page)
