@@ -102,7 +102,8 @@ def _run(name: str, x: Tensor, dim: int, backend: str) -> Tensor:
         return torch.empty_like(x, memory_format=torch.contiguous_format)
     last = dim == x.dim() - 1
     rows = x.detach() if x.requires_grad else x
-    rows = (rows if last else rows.movedim(dim, -1)).resolve_neg().contiguous()
+    if not (last and rows.is_contiguous() and not rows.is_neg()):
+        rows = rows.movedim(dim, -1).resolve_neg().contiguous()
     y = _cuda(name, rows) if backend == "cuda" else _tilelang(name, rows)
     return y if last or reduced else y.movedim(-1, dim).contiguous()
 
@@ -111,14 +112,15 @@ def _check(name: str, x: Tensor, dim: int, backend: str) -> tuple[int, str]:
     """Raises for what no kernel may see; returns dim counted from the front and the backend to use."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(x).__name__}; wrap it in torch.tensor(...)")
-    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-        raise TypeError(f"{name}: expected dim to be an int, got {dim!r}")
+    if type(dim) is not int:
+        if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+            raise TypeError(f"{name}: expected dim to be an int, got {dim!r}")
+        dim = operator.index(dim)
     if x.layout != torch.strided or x.is_nested:
         raise TypeError(f"{name}: expected a dense tensor, got layout {x.layout}, nested: {x.is_nested}")
     rank = x.dim()
     if rank == 0:
         raise ValueError(f"{name}: expected a tensor of rank >= 1, got a scalar; use x.reshape(1)")
-    dim = operator.index(dim)
     if not -rank <= dim < rank:
         raise IndexError(f"{name}: expected dim in [{-rank}, {rank - 1}], got {dim}")
     if not isinstance(backend, str) or backend not in NAMES:
@@ -143,7 +145,8 @@ def _check_kernel_input(name: str, x: Tensor, backend: str) -> None:
     if x.device.type not in DEVICES[backend]:
         runs_on = " and ".join(DEVICES[backend])
         raise ValueError(f"{name}: backend {backend!r} runs on {runs_on}, got a tensor on {x.device}")
-    if (x.requires_grad and torch.is_grad_enabled()) or forward_ad.unpack_dual(x).tangent is not None:
+    dual = forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+    if dual or (x.requires_grad and torch.is_grad_enabled()):
         raise RuntimeError(
             f"{name}: backend {backend!r} has no derivative yet; call it on x.detach() or under "
             "torch.no_grad(), or use backend='torch'"

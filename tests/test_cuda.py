@@ -208,8 +208,8 @@ def test_values(rung, dtype, case):
 
 def writes_outside(path: Path, kernel: str) -> int:
     """How many places around the result a kernel changes, for a row that fills no block."""
-    memory = torch.full((3 * runtime.BLOCK,), 7.0, device="cuda")
-    out = memory[runtime.BLOCK : runtime.BLOCK + 5].view(1, 5)
+    memory = torch.full((3 * plan.BLOCK,), 7.0, device="cuda")
+    out = memory[plan.BLOCK : runtime.BLOCK + 5].view(1, 5)
     runtime.run(path, kernel, torch.zeros(1, 5, device="cuda"), out)
     out.fill_(7)
     return int((memory != 7).sum())
@@ -242,7 +242,7 @@ def test_nothing_is_written_outside_an_aligned_or_misaligned_result(rung, dtype,
 @GPU
 def test_an_unguarded_write_is_seen():
     wrong = ROOT / "snippets" / "mistakes" / "unguarded_write.cuh"
-    assert writes_outside(wrong, "unguarded_write") == runtime.BLOCK - 5
+    assert writes_outside(wrong, "unguarded_write") == plan.BLOCK - 5
 
 
 def by(kernel):
@@ -336,6 +336,7 @@ def test_the_same_bits_in_every_run(rung, M):
 
 # The plan that showed it: many blocks a multiprocessor, and a ring that holds one row.
 CROWDED = plan.Plan(
+    "cluster",
     "cluster",
     (
         *(("THREADS", "256"), ("ITEMS", "8"), ("STAGE", "2"), ("STAGES", "4"), ("CLUSTER", "8")),

@@ -115,6 +115,6 @@ def test_runs_on_the_current_stream(softmax, device):
 @pytest.mark.gpu
 def test_auto_is_the_cuda_kernel_where_there_is_one(device):
     """TileLang's for rows that no fast CUDA kernel holds."""
-    for M, backend in ((4096, "cuda"), (524_289, "tilelang")):
-        x = random(2, M).to(device, torch.bfloat16)
+    for length, backend in ((4096, "cuda"), (524_289, "tilelang")):
+        x = random(2, length).to(device, torch.bfloat16)
         assert camp_softmax.softmax(x).equal(camp_softmax.softmax(x, backend=backend))

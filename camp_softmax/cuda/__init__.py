@@ -66,33 +66,32 @@ def _run(operator: str, rows: Tensor, rung: str) -> Tensor:
 
 def launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
     """The operator on rows that are checked already: (..., M) contiguous, not empty, on a CUDA device."""
-    M, device = rows.shape[-1], rows.get_device()
-    if rung == "auto":
-        found = fastest(operator, M, rows.dtype, device)
-        if not found:
-            raise ValueError(
-                f"cuda: rows of {M} elements in {rows.dtype} are too long for {operator} on this GPU; "
-                "use backend='tilelang'"
-            )
-        rung = found
-    if rung in ONE_BLOCK_A_ROW:
-        if rows.dtype != torch.float32:
-            raise TypeError(f"cuda: {rung} takes float32, got {rows.dtype}; use rung='auto'")
-        out = rows.new_empty(rows.shape[:-1]) if operator == "logsumexp" else torch.empty_like(rows)
-        runtime.run(runtime.HERE / f"{rung}.cuh", f"{operator}_{rung}", rows.view(-1, M), out)
-        return out
-    x = rows.data_ptr()
-    ready = _launcher(operator, rung, M, rows.dtype, not (x | M * rows.itemsize) % ALIGNMENT, device)
-    out = rows.new_empty(rows.shape[:-1]) if operator == "logsumexp" else _empty_alike(rows)
+    x, M = rows.data_ptr(), rows.shape[-1]
+    aligned = not (x | M * rows.itemsize) % ALIGNMENT
+    ready = _launcher(operator, rung, M, rows.dtype, aligned, rows.get_device())
+    if operator == "logsumexp":
+        out = rows.new_empty(rows.shape[:-1])
+    else:
+        out = torch.empty_like(rows) if aligned else _empty_alike(rows)
     ready(x, out.data_ptr(), rows.numel() // M, M)
     return out
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=4096)
 def _launcher(
     operator: str, rung: str, M: int, dtype: torch.dtype, aligned: bool, device: int
 ) -> runtime.Launcher:
-    make = plan.single_read if rung == "single_read" else plan.cluster
+    found = fastest(operator, M, dtype, device) if rung == "auto" else rung
+    if not found:
+        raise ValueError(
+            f"cuda: rows of {M} elements in {dtype} are too long for {operator} on this GPU; "
+            "use backend='tilelang'"
+        )
+    if found in ONE_BLOCK_A_ROW:
+        if dtype != torch.float32:
+            raise TypeError(f"cuda: {found} takes float32, got {dtype}; use rung='auto'")
+        return runtime.launcher(plan.one_block_a_row(found, operator), device)
+    make = plan.single_read if found == "single_read" else plan.cluster
     return runtime.launcher(make(M, dtype, operator.upper(), aligned), device)
 
 

@@ -12,10 +12,11 @@ import torch
 ELEMENTS = {torch.float32: "Float32", torch.float16: "Float16", torch.bfloat16: "BFloat16"}
 VECTOR = 16  # bytes that one instruction loads
 WARP = 32
+BLOCK = 256  # threads of the kernels below rung 3: a power of two, for the reduction tree
 ITEMS = 8  # vectors a thread can hold at full speed
 
-# Up to here one block reads a row. Beyond, a 16-bit row leaves room for one block a multiprocessor, which then
-# waits for memory with nothing else to do; float32 rows are twice as long, and one is enough for a while.
+# Up to here one block reads a row. Beyond, a 16-bit row leaves room for one block a multiprocessor, which
+# then waits for memory with nothing else to do; of float32 rows, twice as long, one is enough for a while.
 LONGEST_SINGLE_READ = {torch.float32: 40960, torch.float16: 24576, torch.bfloat16: 24576}
 CAPACITY = 65536  # of 1024 threads with 64 elements each
 LONGEST_CLUSTER = 524288  # 16 blocks of 512 threads with 64 elements each
@@ -29,17 +30,24 @@ BYTES_IN_FLIGHT = 16 << 20
 class Plan:
     """A kernel and how it is launched.
 
-    constants: what is defined when it is compiled; threads: in a block; rows: a block takes (single_read);
-    blocks: a row takes (cluster); shared: bytes of dynamic shared memory; in_flight: clusters at most.
+    rung: the file; entry: the kernel in it; constants: what is defined when it is compiled; threads: in a
+    block; rows: a block takes (single_read); blocks: a row takes (cluster); shared: bytes of dynamic shared
+    memory; in_flight: clusters at most.
     """
 
     rung: str
+    entry: str
     constants: tuple[tuple[str, str], ...]
     threads: int
     rows: int = 1
     blocks: int = 1
     shared: int = 0
     in_flight: int = 0
+
+
+def one_block_a_row(rung: str, operator: str) -> Plan:
+    """The kernels below rung 3, for rows of any length; `operator` in lower case."""
+    return Plan(rung, f"{operator}_{rung}", (), BLOCK)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -73,6 +81,7 @@ def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
     resident = max(1, _resident(threads // WARP, items * width))
     constants = {"GROUP": group, "THREADS": threads, "ITEMS": items, "RESIDENT": resident}
     return Plan(
+        "single_read",
         "single_read",
         _constants(constants, aligned, dtype, output),
         threads,
@@ -144,6 +153,7 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
     part = threads * items * VECTOR  # bytes of a row in each block
     constants = {"THREADS": threads, "ITEMS": items, "STAGE": stage, "STAGES": stages, "CLUSTER": blocks}
     return Plan(
+        "cluster",
         "cluster",
         _constants(constants, aligned, dtype, output),
         threads + WARP,

@@ -16,10 +16,9 @@ from cuda.bindings import driver
 from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Program, ProgramOptions, Stream, launch
 from cuda.core.utils import FileStreamProgramCache, make_program_cache_key
 
-from camp_softmax.cuda.plan import Plan
+from camp_softmax.cuda.plan import BLOCK, Plan
 
 HERE = Path(__file__).parent
-BLOCK = 256  # threads a block of the kernels below rung 3: a power of two, for the reduction tree
 
 Constants = tuple[tuple[str, str], ...]
 
@@ -112,7 +111,7 @@ def run(path: Path, name: str, rows: torch.Tensor, out: torch.Tensor) -> None:
 
 
 class Launcher:
-    """A kernel that reads once, loaded on one device: what is left for a call is addresses and sizes.
+    """A kernel loaded on one device: what is left for a call is addresses and sizes.
 
     Args:
         plan: made for the length and dtype of the rows and the output that is wanted.
@@ -129,10 +128,35 @@ class Launcher:
         self.plan, self.device = plan, device
         if plan.rung == "cluster" and torch.cuda.get_device_capability(device) < (9, 0):
             raise RuntimeError("cluster.cuh needs a GPU with clusters, compute capability 9.0 or later")
-        self.kernel = kernel(HERE / f"{plan.rung}.cuh", plan.rung, device, plan.constants)
+        self.kernel = kernel(HERE / f"{plan.rung}.cuh", plan.entry, device, plan.constants)
+        self.configs: dict[int, LaunchConfig] = {}  # by grid
         if plan.rung == "cluster":
             with torch.cuda.device(device):
                 self.clusters = min(plan.in_flight, self._clusters_that_fit())
+
+    def __call__(self, x: int, y: int, N: int, M: int) -> None:
+        if torch._C._cuda_getDevice() != self.device:
+            with torch.cuda.device(self.device):
+                return self(x, y, N, M)
+        stream = _stream(self.device)
+        if self.plan.rung == "single_read":
+            launch(stream, self._config(-(-N // self.plan.rows)), self.kernel, x, y, N, M)
+        elif self.plan.rung == "cluster":
+            counter = _counter(self.device, stream).data_ptr()
+            launch(stream, self._config(min(self.clusters, N)), self.kernel, x, y, c_int(N), M, counter)
+        else:
+            launch(stream, self._config(N), self.kernel, x, y, M)
+
+    def _config(self, grid: int) -> LaunchConfig:
+        """grid: blocks, or clusters where a row takes one. Kept, since making one takes as long as a check."""
+        config = self.configs.get(grid)
+        if config is None:
+            plan = self.plan
+            cluster = plan.blocks if plan.rung == "cluster" else None
+            config = LaunchConfig(grid=grid, cluster=cluster, block=plan.threads, shmem_size=plan.shared)
+            if len(self.configs) < 1024:
+                self.configs[grid] = config
+        return config
 
     def _clusters_that_fit(self) -> int:
         plan, attribute = self.plan, driver.CUfunction_attribute
@@ -141,22 +165,10 @@ class Launcher:
         )
         # For 16 blocks; 8 are what every GPU with clusters has.
         _allow(self.kernel, self.device, attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
-        fit = self.kernel.occupancy.max_active_clusters(_config(plan, 1), stream=_stream(self.device))
+        fit = self.kernel.occupancy.max_active_clusters(self._config(1), stream=_stream(self.device))
         if fit < 1:
             raise RuntimeError(f"cluster.cuh: no cluster of {plan.blocks} blocks fits this GPU")
         return fit
-
-    def __call__(self, x: int, y: int, N: int, M: int) -> None:
-        if torch.cuda.current_device() != self.device:
-            with torch.cuda.device(self.device):
-                return self(x, y, N, M)
-        stream = _stream(self.device)
-        if self.plan.rung == "cluster":
-            counter = _counter(self.device, stream)
-            config = _config(self.plan, min(self.clusters, N))
-            launch(stream, config, self.kernel, x, y, c_int(N), M, counter.data_ptr())
-        else:
-            launch(stream, _config(self.plan, -(-N // self.plan.rows)), self.kernel, x, y, N, M)
 
 
 launcher = functools.cache(Launcher)  # plans of different lengths are often equal
@@ -179,13 +191,6 @@ def _stream(device: int) -> Stream:
     if stream is None:
         stream = _streams[device, handle] = Stream.from_handle(handle)
     return stream
-
-
-@functools.lru_cache(maxsize=1024)
-def _config(plan: Plan, grid: int) -> LaunchConfig:
-    """grid: blocks, or clusters where a row takes one."""
-    cluster = plan.blocks if plan.rung == "cluster" else None
-    return LaunchConfig(grid=grid, cluster=cluster, block=plan.threads, shmem_size=plan.shared)
 
 
 def _allow(chosen: Kernel, device: int, attribute: driver.CUfunction_attribute, value: int) -> None:

@@ -1,6 +1,7 @@
 from camp_softmax.tilelang.single_read import *
 from camp_softmax.tilelang.single_read import load, store, group_state, merge, normalize
 
+
 def softmax_kernel(M: int, dtype: str, tile: Tile, blocks):
     N = T.dynamic("N")
     shape = (tile.groups, tile.length)
@@ -8,7 +9,7 @@ def softmax_kernel(M: int, dtype: str, tile: Tile, blocks):
 
     @T.prim_func
     def softmax_cluster(A: T.Tensor((N, M), dtype), B: T.Tensor((N, M), dtype)):
-        with T.ClusterKernel(N, blocks, threads=warps*WARP, cluster_dims=(1, blocks, 1)) as (row, rank):
+        with T.ClusterKernel(N, blocks, threads=warps * WARP, cluster_dims=(1, blocks, 1)) as (row, rank):
             x = T.alloc_fragment(shape, dtype)
             e = T.alloc_fragment(shape, "float32")
             m = T.alloc_fragment((warps,), "float32")
@@ -32,4 +33,5 @@ def softmax_kernel(M: int, dtype: str, tile: Tile, blocks):
             merge(states, row_m, row_s)
             normalize(e, m, row_m, row_s, x)
             store(x, B, tile, row, rank * warps)
+
     return softmax_cluster

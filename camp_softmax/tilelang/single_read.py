@@ -67,6 +67,7 @@ class Tile(NamedTuple):
         vector = part * (self.shape[1] // self.width) + j // self.width
         column = (start // self.width + vector) * self.width - start + j % self.width
         return row, column, vector * self.width - head
+
     # --8<-- [end:tile]
 
 
