@@ -235,7 +235,7 @@ def test_a_first_call_that_fails_leaves_the_time_of_a_call(candidate, capsys, tm
 
 
 def test_first_calls_of_children_go_into_the_record():
-    seconds = measure.compile_all([CASE], ["torch", "cuda.online"], 2, lambda text: None)
+    seconds = measure.compile_all([(CASE, ["torch", "cuda.online"])], 2, lambda text: None)
     assert list(seconds[CASE]) == ["torch"]
     outcome = measure.measure(CASE, ["copy", "torch"], 2, first={"torch": 12.5})
     assert [m.first_s for m in outcome.measurements if m.candidate == "torch"] == [12.5]
@@ -263,6 +263,8 @@ def test_random_lengths_come_from_the_seed():
         (["--rounds", "1"], "--rounds: expected 2 or more"),
         (["--graph"], "--graph: CUDA graphs need a CUDA device"),
         (["--overhead", "--plot", "a.svg"], "--overhead times calls on 16 x 256"),
+        (["--variants"], "--variants: needs a CUDA device"),
+        (["--variants", "--lengths", "4096"], "--variants come with their own lengths"),
         (["--record"], f"--record: {RESULTS} holds what ran on a GPU; name a file with --output"),
         (["--record", "--output", "a.json"], "--record names the file itself"),
     ],

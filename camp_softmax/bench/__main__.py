@@ -37,6 +37,7 @@ examples:
   python -m camp_softmax.bench --candidates auto torch quack --dtypes float32 --lengths 4096 --random 5
   python -m camp_softmax.bench --shapes 16x256 64x4096 --graph
   python -m camp_softmax.bench --overhead                 calls, and first calls; takes minutes
+  python -m camp_softmax.bench --variants                 what helped and what did not
 
 A ratio compares medians of one run. Times of two runs are not comparable.
 """
@@ -75,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--overhead", action="store_true", help="time calls on 16 x 256 instead, on the host, and first calls"
     )
+    add("--variants", action="store_true", help="time the kernels with one decision taken the other way")
     add("--jobs", type=number, metavar="J", help="processes that compile; default: what CPU and memory allow")
     add("--device", choices=("cuda", "cpu"), help="default: cuda where there is one")
     add("--output", type=Path, metavar="FILE.json", help="write the record there")
@@ -126,16 +128,20 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     options.candidates = list(dict.fromkeys(options.candidates or default))
     if unknown := [name for name in options.candidates if name not in peers.LOADERS]:
         made.error(f"--candidates {' '.join(unknown)}: expected some of {', '.join(peers.LOADERS)}")
+    given_shapes = options.shapes or options.lengths or options.random
     baseline = "torch" if options.overhead else "copy"
     options.candidates = [baseline, *(name for name in options.candidates if name != baseline)]
     if options.rounds < 2:
         made.error("--rounds: expected 2 or more, for a median and quartiles")
     if options.lengths and (longest := max(options.lengths)) > options.elements:
         made.error(f"--lengths {longest}: a tensor has {options.elements} elements; raise --elements")
-    if options.overhead and (
-        options.graph or options.plot or options.shapes or options.lengths or options.random
-    ):
+    if options.overhead and (options.graph or options.plot or given_shapes):
         made.error("--overhead times calls on 16 x 256: no --graph, --plot, --shapes, --lengths or --random")
+    chosen = given_shapes or options.graph or options.plot
+    if options.variants and (chosen or options.overhead or options.operator != "softmax"):
+        made.error("--variants come with their own lengths and kernels: no --lengths, --candidates, …")
+    if options.variants and options.device == "cpu":
+        made.error("--variants: needs a CUDA device")
     if options.graph and options.device == "cpu":
         made.error("--graph: CUDA graphs need a CUDA device")
     if options.record and options.output:
@@ -216,23 +222,35 @@ def method(options: argparse.Namespace, jobs: int) -> dict[str, object]:
     }
 
 
-def run(options: argparse.Namespace, jobs: int, names: Sequence[str], say: Callable[[str], None]) -> Outcome:
-    """Every case; what is measured when a kernel kills the device is kept, with that failure as the last."""
-    outcome = Outcome()
-    cases = [
-        Case(options.operator, NAMES[dtype], N, M, options.device)
+def lines(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[Case, Sequence[str]]]:
+    """What is timed together: each case with its candidates."""
+    if options.variants:
+        from camp_softmax.bench import variants  # needs cuda-core
+
+        return [
+            (Case("softmax", dtype, options.elements // M, M, options.device), chosen)
+            for (dtype, M), chosen in variants.cases().items()
+        ]
+    return [
+        (Case(options.operator, NAMES[dtype], N, M, options.device), names)
         for dtype in options.dtypes
         for N, M in options.shapes
     ]
-    compiled = measure.compile_all(cases, names, jobs, say) if jobs > 1 and not options.overhead else {}
-    for done, case in enumerate(cases, 1):
-        say(f"{done}/{len(cases)} {case.label()}")
+
+
+def run(options: argparse.Namespace, jobs: int, names: Sequence[str], say: Callable[[str], None]) -> Outcome:
+    """Every case; what is measured when a kernel kills the device is kept, with that failure as the last."""
+    outcome = Outcome()
+    todo = lines(options, names)
+    compiled = measure.compile_all(todo, jobs, say) if jobs > 1 and not options.overhead else {}
+    for done, (case, chosen) in enumerate(todo, 1):
+        say(f"{done}/{len(todo)} {case.label()}")
         try:
             if options.overhead:
-                outcome.add(overhead(case, names, options.rounds, say))
+                outcome.add(overhead(case, chosen, options.rounds, say))
             else:
                 first = compiled.get(case)
-                outcome.add(measure.measure(case, names, options.rounds, graph=options.graph, first=first))
+                outcome.add(measure.measure(case, chosen, options.rounds, graph=options.graph, first=first))
         except LostDeviceError as lost:
             outcome.failures.append((case, lost.candidate, f"{lost}: nothing after it was measured"))
             break
@@ -263,11 +281,16 @@ def progress(text: str) -> None:
     print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
 
 
+def kind(options: argparse.Namespace) -> str:
+    """What the numbers of the record are."""
+    return "overhead" if options.overhead else "variants" if options.variants else "bandwidth"
+
+
 def destination(options: argparse.Namespace, device: str) -> Path | None:
     """Where the record goes, such as docs/results/nvidia-h200.json; None if nobody asked for it."""
     if not options.record:
         return options.output
-    what = "overhead" if options.overhead else ""
+    what = kind(options).replace("bandwidth", "")
     parts = [device, "" if options.operator == "softmax" else options.operator, what]
     name = "-".join(re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts if part)
     return RESULTS / f"{name}.json"
@@ -284,7 +307,7 @@ def main(given: Sequence[str] | None = None) -> int:
     progress("")
     made = report.record(
         outcome,
-        kind="overhead" if options.overhead else "bandwidth",
+        kind=kind(options),
         operator=options.operator,
         stamp=where,
         method=method(options, jobs),

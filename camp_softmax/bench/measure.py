@@ -213,14 +213,14 @@ def first_calls(case: Case, names: Sequence[str]) -> dict[str, float]:
 
 
 def compile_all(
-    cases: Sequence[Case], names: Sequence[str], jobs: int, say: Callable[[str], None]
+    cases: Sequence[tuple[Case, Sequence[str]]], jobs: int, say: Callable[[str], None]
 ) -> dict[Case, dict[str, float]]:
     """The first calls of all cases in `jobs` processes: what they compile is then found on disk."""
     seconds: dict[Case, dict[str, float]] = {}
     context = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-            futures = {pool.submit(first_calls, case, names): case for case in cases}
+            futures = {pool.submit(first_calls, case, names): case for case, names in cases}
             for done, future in enumerate(as_completed(futures), 1):
                 seconds[futures[future]] = future.result()
                 say(f"compiling {done}/{len(cases)} in {jobs} processes")

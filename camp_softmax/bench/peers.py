@@ -17,6 +17,7 @@ Call = Callable[[Tensor], Tensor]
 OPERATORS = ("softmax", "log_softmax", "logsumexp")
 CUDA_RUNGS = ("three_pass", "online", "single_read", "cluster")
 TILELANG_RUNGS = ("online",)
+VARIANT = "variant."  # what the names of variants begin with
 ON_CPU = ("copy", "torch", "tilelang.online")  # what runs there by default
 
 
@@ -24,7 +25,7 @@ def load(name: str, operator: str, device: str) -> Call:
     """The candidate, ready to be called for one shape and dtype.
 
     Args:
-        name: a key of LOADERS.
+        name: a key of LOADERS, or "variant." and a key of variants.VARIANTS.
         operator: one of OPERATORS.
         device: "cuda" or "cpu".
 
@@ -35,6 +36,9 @@ def load(name: str, operator: str, device: str) -> Call:
         >>> load("torch", "softmax", "cpu")(torch.zeros(1, 2))
         tensor([[0.5000, 0.5000]])
     """
+    if name.startswith(VARIANT):
+        _require(device == "cuda", "needs a CUDA device")
+        return importlib.import_module("camp_softmax.bench.variants").call(name.removeprefix(VARIANT))
     return LOADERS[name](operator, device)
 
 

@@ -32,7 +32,7 @@ def record(
 
     Args:
         outcome: what was measured, in any order.
-        kind: "bandwidth" or "overhead".
+        kind: "bandwidth", "overhead" or "variants".
         operator: what was timed.
         stamp: of `camp_softmax.stamp`.
         method: how it was measured, in words and numbers.
@@ -95,7 +95,8 @@ def dump(record: Mapping) -> str:
 def table(record: Mapping) -> str:
     """The record for a terminal: a line for each shape, a column for each candidate."""
     lines = [] if record["gpu"] else [NO_GPU, ""]
-    names = [name for name in LOADERS if any(m["candidate"] == name for m in record["measurements"])]
+    found = dict.fromkeys(m["candidate"] for m in record["measurements"])
+    names = sorted(found, key=lambda name: list(LOADERS).index(name) if name in LOADERS else len(LOADERS))
     overhead = record["kind"] == "overhead"
     lines.append(
         f"{record['operator']} on {record['stamp']['device']}: "
@@ -140,7 +141,8 @@ def _left_out(failure: Mapping) -> str:
 
 def _place(m: Measurement) -> tuple[int, int, int, int]:
     dtypes = ("float32", "float16", "bfloat16")
-    return dtypes.index(m.dtype), m.M, m.N, list(LOADERS).index(m.candidate)
+    place = list(LOADERS).index(m.candidate) if m.candidate in LOADERS else len(LOADERS)
+    return dtypes.index(m.dtype), m.M, m.N, place
 
 
 def _versions() -> dict[str, str]:

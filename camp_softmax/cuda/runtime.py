@@ -27,7 +27,7 @@ def compile(path: Path, arch: str, constants: Constants = ()) -> ObjectCode:
     """A .cuh file as machine code.
 
     Args:
-        path: the file; what it includes is looked for in this folder.
+        path: the file; what it includes is looked for beside it, then in this folder.
         arch: the architecture, such as "sm_80", "sm_90a" or "sm_100".
         constants: macros to define, (name, value) each; BLOCK is always defined.
 
@@ -43,10 +43,11 @@ def compile(path: Path, arch: str, constants: Constants = ()) -> ObjectCode:
         arch=arch,
         std="c++17",
         name=path.name,
-        include_path=str(HERE),
+        include_path=[str(path.parent), str(HERE)],
         define_macro=[("BLOCK", str(BLOCK)), *constants],
     )
-    headers = b"".join(header.read_bytes() for header in sorted(HERE.glob("*.cuh")))
+    folders = dict.fromkeys([path.parent, HERE])
+    headers = b"".join(header.read_bytes() for folder in folders for header in sorted(folder.glob("*.cuh")))
     key = make_program_cache_key(
         code=source,
         code_type="c++",
@@ -116,6 +117,7 @@ class Launcher:
     Args:
         plan: made for the length and dtype of the rows and the output that is wanted.
         device: number of the CUDA device.
+        folder: where the .cuh file is.
 
     Called with the addresses of the (N, M) contiguous rows and of the output, which is equal modulo 16, and
     with N, 1 to 2^31 - 1, and M; launches on torch's current stream of the device.
@@ -124,11 +126,11 @@ class Launcher:
         RuntimeError: the plan needs clusters, and the device has none.
     """
 
-    def __init__(self, plan: Plan, device: int) -> None:
+    def __init__(self, plan: Plan, device: int, folder: Path = HERE) -> None:
         self.plan, self.device = plan, device
         if plan.rung == "cluster" and torch.cuda.get_device_capability(device) < (9, 0):
             raise RuntimeError("cluster.cuh needs a GPU with clusters, compute capability 9.0 or later")
-        self.kernel = kernel(HERE / f"{plan.rung}.cuh", plan.entry, device, plan.constants)
+        self.kernel = kernel(folder / f"{plan.rung}.cuh", plan.entry, device, plan.constants)
         self.configs: dict[int, LaunchConfig] = {}  # by grid
         if plan.rung == "cluster":
             with torch.cuda.device(device):
@@ -148,7 +150,7 @@ class Launcher:
             launch(stream, self._config(N), self.kernel, x, y, M)
 
     def _config(self, grid: int) -> LaunchConfig:
-        """grid: blocks, or clusters where a row takes one. Kept, since making one takes as long as a check."""
+        """grid: blocks, or clusters where a row takes one. Kept, as making one takes as long as a check."""
         config = self.configs.get(grid)
         if config is None:
             plan = self.plan
