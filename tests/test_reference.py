@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import pytest
 import tilelang.language as T
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 
 from camp_softmax import reference
 from camp_softmax.reference import State, merge, tile_state
@@ -301,6 +301,42 @@ def test_weights_from_the_lse(row):
     lse = m.item() * LOG2E + math.log2(s)
     for x, want in zip(row, reference.softmax(torch.tensor(row)).tolist(), strict=True):
         assert 2 ** (x * LOG2E - lse) == pytest.approx(want, rel=1e-11)
+
+
+WEIGHT = st.floats(0, 1)
+TOLERANCE = st.sampled_from([1e-8, 1e-5, 1e-4, 2e-3, 1e-2, 1e-1])
+
+
+@pytest.mark.equation("eq-close", r"|y_i - w_i| \le a + r\,|w_i|")
+@given(WEIGHT, WEIGHT, TOLERANCE, TOLERANCE)
+def test_close_is_an_absolute_and_a_relative_part(y, w, a, r):
+    y, w = (torch.tensor(value, dtype=torch.float64) for value in (y, w))
+    assert torch.isclose(y, w, atol=a, rtol=r) == ((y - w).abs() <= a + r * w.abs())
+
+
+@pytest.mark.equation("eq-fake", r"y_i = c\,w_i: \qquad w_i \le \frac{a}{1 - c - r}")
+@given(st.sampled_from([0.0, 0.5]), WEIGHT, TOLERANCE, TOLERANCE)
+def test_a_share_of_the_weight_passes_where_the_weight_is_small(c, w, a, r):
+    limit = a / (1 - c - r)
+    assume(abs(w - limit) > 1e-9 * limit)  # at the limit itself rounding decides
+    wide = torch.tensor(w, dtype=torch.float64)
+    assert torch.isclose(c * wide, wide, atol=a, rtol=r) == (w <= limit)
+
+
+@pytest.mark.equation(
+    "eq-bound",
+    r"|y_i - w_i| \le (16 + k + 4\,|x_i - m|)\,u\,w_i, \qquad k = \min(M, 256) + \frac{M}{256},"
+    r" \qquad u = 2^{-24}",
+)
+@given(st.lists(st.floats(-35, 35, width=32), min_size=1, max_size=12), st.integers(1, 200))
+def test_the_online_form_stays_within_the_bound(row, repeats):
+    x = torch.tensor(row).repeat(repeats)
+    M, u = len(x), 2.0**-24
+    distance = (x - x.max()).abs().double()
+    allowed = (16 + min(M, 256) + M / 256 + 4 * distance) * u
+    torch.testing.assert_close(reference.rtol(torch.float32, M, distance), allowed, rtol=1e-12, atol=0)
+    error = (reference.online(x, 256).double() - reference.softmax(x)).abs()
+    assert (error <= allowed * reference.softmax(x)).all()
 
 
 # --- eager forms and oracle -------------------------------------------------------------------------
