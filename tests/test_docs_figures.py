@@ -158,9 +158,11 @@ def test_points_quotes_the_kernel(language):
     svg = (FIGURES / f"points.{language}.svg").read_text("utf-8")
     quoted = [html.unescape(code) for code in re.findall(r'data-code="">(.*?)</text>', svg)]
     source = (ROOT / "camp_softmax/tilelang/online.py").read_text("utf-8")
-    kernel = source.partition("[start:softmax]")[2].partition("[end:softmax]")[0]
-    merge = source.partition("[start:merge]")[2].partition("[end:merge]")[0]
-    kernel = kernel.replace("merge_tile(", merge + "merge_tile(", 1)
+    load, merge, kernel = (
+        source.partition(f"[start:{part}]")[2].partition(f"[end:{part}]")[0]
+        for part in ("load", "merge", "softmax")
+    )
+    kernel = kernel.replace("load_tile(", load + "load_tile(", 1).replace("merge_tile(", merge, 1)
     position = 0
     for code in quoted:
         assert code in kernel[position:], code

@@ -43,4 +43,4 @@ if __name__ == "__main__":
         y = torch.empty_like(x)
         build(softmax_kernel(513, "float32"), device)(x, y)
         total = y.sum().item()
-        print(f"512 zeros and {last:g}: the weights sum to {total:.3f}")
+        print(f"512 zeros and {last:g}: row sum {total:.3f}")

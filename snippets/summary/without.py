@@ -40,11 +40,11 @@ def wrong_rows(mistake: str) -> int:
     return (~right).any(1).sum().item()
 
 
-print("17 x 513                     rows wrong")
+print("17 x 513                 rows wrong")
 for name, mistake in WITHOUT.items():
     try:
         found = wrong_rows(mistake)
     except ValueError:
         found = "refused"
-    print(f"{name:28} {found:>10}")
+    print(f"{name:27} {found:>7}")
     # --8<-- [end:points]
