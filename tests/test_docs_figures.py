@@ -1,5 +1,6 @@
 """The figures say what the package computes, in both languages."""
 
+import html
 import itertools
 import math
 import re
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from camp_softmax import reference
+from cases import TUTORIAL_SHAPES
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures"
@@ -160,6 +162,41 @@ def test_moved_counts_what_the_model_counts(language):
         cells = re.findall(r'<rect .*stroke="var\(--(\w+)\)"', drawn)
         assert (cells.count("read"), cells.count("write")) == (8 * reads, 8 * writes)
         assert str(reads + writes) in texts(drawn)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_cases_shows_the_tiles_that_each_shape_needs(language):
+    """One outline a tile of 16 x 256, hatching where the shape leaves places empty."""
+    svg = (FIGURES / f"cases.{language}.svg").read_text("utf-8")
+    drawings = re.findall(r'<g data-case="(\d+) × (\d+)">(.*?)</g>', svg, re.DOTALL)
+    assert [(int(N), int(M)) for N, M, _ in drawings] == TUTORIAL_SHAPES
+    for rows, columns, drawn in drawings:
+        N, M = int(rows), int(columns)
+        assert drawn.count('stroke="var(--mask)"') == math.ceil(N / 16) * math.ceil(M / 256)
+        assert ("fig-cases-mask" in drawn) == bool(N % 16 or M % 256)
+    assert [text for text in texts(svg) if " × " in text] == [
+        f"{N} × {M}" for N, M in [*TUTORIAL_SHAPES, (1, 4)]
+    ]
+    assert [text for text in texts(svg) if re.fullmatch(r"−?\d+", text)] == ["−1000", "0", "1000", "1"]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_points_quotes_the_kernel(language):
+    """Each line of code in the figure stands in the kernel, in this order; the six numbers are all there."""
+    svg = (FIGURES / f"points.{language}.svg").read_text("utf-8")
+    quoted = [html.unescape(code) for code in re.findall(r'data-code="">(.*?)</text>', svg)]
+    source = (ROOT / "camp_softmax/tilelang/online.py").read_text("utf-8")
+    load, merge, kernel = (
+        source.partition(f"[start:{part}]")[2].partition(f"[end:{part}]")[0]
+        for part in ("load", "merge", "softmax")
+    )
+    kernel = kernel.replace("load_tile(", load + "load_tile(", 1).replace("merge_tile(", merge, 1)
+    position = 0
+    for code in quoted:
+        assert code in kernel[position:], code
+        position = kernel.index(code, position)
+    numbers = re.findall(r'font-weight="600">(\d)</text>', svg)
+    assert list(dict.fromkeys(sorted(numbers))) == list("123456")
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])

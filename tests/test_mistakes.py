@@ -56,6 +56,11 @@ STANDS_IN = {
         lambda: {"softmax_kernel": load("no_second_scan").softmax_kernel},
         {"random", "uniform 0", "ascending tiles", "a spike at every position"},
     ),
+    "floor_tiles": (
+        lambda: {"softmax_kernel": load("floor_tiles").softmax_kernel},
+        {"uniform 0", "only the tail", "a spike at every position"},
+    ),
+    "max_from_zero": (lambda: {"LOWEST": load("max_from_zero").LOWEST}, {"uniform -1000", "only the tail"}),
     "start_at_minus_inf": (lambda: {"LOWEST": -torch.inf}, {"first tile -inf", "only the tail"}),
 }
 NOT_KERNELS = {

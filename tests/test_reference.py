@@ -352,6 +352,42 @@ def test_weights_from_the_lse(row):
         assert 2 ** (x * LOG2E - lse) == pytest.approx(want, rel=1e-11)
 
 
+WEIGHT = st.floats(1e-6, 1)
+TOLERANCE = st.sampled_from([1e-8, 1e-5, 1e-4, 2e-3, 1e-2, 1e-1])
+PART = st.sampled_from([0.0, 0.5, 0.99, 1.01, 2.0])  # of what is allowed: both sides of the limit, near it
+
+
+@pytest.mark.equation("eq-close", r"|y_i - w_i| \le a + r\,|w_i|")
+@given(WEIGHT, TOLERANCE, TOLERANCE, PART, st.sampled_from([-1, 1]))
+def test_close_is_an_absolute_and_a_relative_part(w, a, r, part, sign):
+    want = torch.tensor(w, dtype=torch.float64)
+    got = want + sign * part * (a + r * w)
+    assert torch.isclose(got, want, atol=a, rtol=r) == (part <= 1)
+
+
+@pytest.mark.equation("eq-fake", r"y_i = c\,w_i: \qquad w_i \le \frac{a}{1 - c - r}")
+@given(st.sampled_from([0.0, 0.5]), TOLERANCE, TOLERANCE, PART)
+def test_a_share_of_the_weight_passes_where_the_weight_is_small(c, a, r, part):
+    want = part * torch.tensor(a / (1 - c - r), dtype=torch.float64)
+    assert torch.isclose(c * want, want, atol=a, rtol=r) == (part <= 1)
+
+
+@pytest.mark.equation(
+    "eq-bound",
+    r"|y_i - w_i| \le (16 + k + 4\,|x_i - m|)\,u\,w_i, \qquad k = \min(M, 256) + \frac{M}{256},"
+    r" \qquad u = 2^{-24}",
+)
+@given(st.lists(st.floats(-35, 35, width=32), min_size=1, max_size=12), st.integers(1, 200))
+def test_the_online_form_stays_within_the_bound(row, repeats):
+    x = torch.tensor(row).repeat(repeats)
+    M, u = len(x), 2.0**-24
+    distance = (x - x.max()).abs().double()
+    allowed = (16 + min(M, 256) + M / 256 + 4 * distance) * u
+    torch.testing.assert_close(reference.rtol(torch.float32, M, distance), allowed, rtol=1e-12, atol=0)
+    error = (reference.online(x, 256).double() - reference.softmax(x)).abs()
+    assert (error <= allowed * reference.softmax(x)).all()
+
+
 # --- eager forms and oracle -------------------------------------------------------------------------
 
 
