@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LANGUAGES = ("zh", "en")
 ENTRY = re.compile(
-    r'### (?P<name>.+?)(?: <i lang="(?P<language>zh|en)">(?P<other>.+?)</i>)? \{#(?P<id>[\w-]+)\}\n\n(?P<text>.+)'
+    r'### (?P<name>.+?)(?: <i lang="(?P<language>zh|en)">(?P<other>.+?)</i>)? \{#(?P<id>[\w-]+)\}\n\n'
+    r"(?P<text>.+)"
 )
 PLACE = re.compile(r"\]\(([\w/-]+\.md#[\w-]+)\)|`(camp_softmax/[\w/]+\.\w+)`")
 
@@ -63,8 +64,24 @@ def test_the_glossaries_name_the_same_terms() -> None:
     assert list(complaints(*real())) == []
 
 
-ZH = '### 分块 <i lang="en">tile</i> {#tile}\n\n一片。[第 1 章](tutorial/a.md#b)\n\n### TMA {#tma}\n\n`camp_softmax/a.py`\n'
-EN = '### tile <i lang="zh">分块</i> {#tile}\n\nA piece. [Chapter 1](tutorial/a.md#b)\n\n### TMA {#tma}\n\n`camp_softmax/a.py`\n'
+ZH = """\
+### 分块 <i lang="en">tile</i> {#tile}
+
+一片。[第 1 章](tutorial/a.md#b)
+
+### TMA {#tma}
+
+`camp_softmax/a.py`
+"""
+EN = """\
+### tile <i lang="zh">分块</i> {#tile}
+
+A piece. [Chapter 1](tutorial/a.md#b)
+
+### TMA {#tma}
+
+`camp_softmax/a.py`
+"""
 
 
 @pytest.mark.parametrize(

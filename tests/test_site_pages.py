@@ -314,6 +314,88 @@ def test_output_that_cannot_be_shown_ends_the_build(
     assert re.search(f"labs/a.ipynb: cell run: .*{complaint}", caplog.text)
 
 
+FUNCTION = """
+def f(x: int, *, mode: str = "a", third: dict[str, int] | None = None, fourth: int = 4) -> int:
+    \"\"\"What `f` does.
+
+    Args:
+        x: a number
+            of any size.
+
+    Returns:
+        x as it came, or
+        none: not here.
+
+    Raises:
+        ValueError: x < 0.
+
+    Example:
+        >>> f(1)
+        1
+    \"\"\"
+"""
+
+
+def test_docstring_becomes_an_entry(site: Site) -> None:
+    site.write("camp_softmax/part.py", FUNCTION)
+    site.write("camp_softmax/__init__.py", "from camp_softmax.part import f\n")
+    site.page("index.md", "# Home\n\n::: camp_softmax.f\n")
+    site.build(repo_url="https://example.org/course/")
+    for language, labels in (
+        ("zh", ["参数", "返回", "抛出", "例子"]),
+        ("en", ["Arguments", "Returns", "Raises", "Example"]),
+    ):
+        page = site.html("index.html", language)
+        assert only(page, "article > .highlight").text.strip().splitlines() == [
+            "f(",
+            "    x: int,",
+            "    *,",
+            '    mode: str = "a",',
+            "    third: dict[str, int] | None = None,",
+            "    fourth: int = 4,",
+            ") -> int",
+        ]
+        entry = only(page, ".docstring")
+        assert [label.text for label in entry.select("strong")] == labels
+        assert [" ".join(item.text.split()) for item in entry.select("dt, dd")] == [
+            "x",
+            "a number of any size.",
+            "ValueError",
+            "x < 0.",
+        ]
+        assert "x as it came, or none: not here." in " ".join(entry.text.split())
+        assert only(entry, ".highlight .gp").text == ">>> "
+        english = [part.get("lang") for part in entry.select(":scope > :is(div:not(.highlight), dl)")]
+        assert english == (["en"] * 4 if language == "zh" else [None] * 4)
+        assert only(entry, ".source a")["href"] == (
+            "https://example.org/course/blob/main/camp_softmax/part.py#L2"
+        )
+    site.build(repo_url="")
+    assert only(site.html("index.html"), ".source").text == "源码 camp_softmax/part.py"
+    assert not site.html("index.html").select(".source a")
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("", "index.md: 'f'"),
+        ("def f(): ...", "index.md: f has no docstring"),
+        (
+            'def f():\n    """Text.\n\n    Yields:\n        int: 1.\n    """',
+            "no form for a section of yields",
+        ),
+    ],
+)
+def test_mark_that_cannot_be_filled_ends_the_build(
+    site: Site, caplog: pytest.LogCaptureFixture, source: str, complaint: str
+) -> None:
+    site.write("camp_softmax/__init__.py", source)
+    site.page("index.md", "# Home\n\n::: camp_softmax.f\n")
+    with pytest.raises(Abort):
+        site.build()
+    assert complaint in caplog.text
+
+
 def test_page_is_described_by_its_question(site: Site) -> None:
     site.page("one.md", "# One\n\nWhat is `a`?\n{ .question }\n")
     site.build(site_description="of all")

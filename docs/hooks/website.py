@@ -1,4 +1,4 @@
-"""What MkDocs lacks for this site: two languages in a build, stamps, formulas, notebooks, reading times."""
+"""What MkDocs lacks for this site: two languages, stamps, formulas, notebooks, docstrings, reading times."""
 
 import logging
 import os
@@ -23,6 +23,7 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+from api import fill
 from blocks import Fence, Ledger, parse
 from fonts import trim
 from formulas import Formulas
@@ -85,6 +86,14 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     try:
         return markdown(page.file.content_string)
     except ValueError as error:
+        raise BuildError(f"{page.file.src_uri}: {error}") from error
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put signatures and docstrings where the page asks for them."""
+    try:
+        return fill(markdown, _root(config), config.theme["language"], config.repo_url or "")
+    except (KeyError, ValueError) as error:
         raise BuildError(f"{page.file.src_uri}: {error}") from error
 
 
