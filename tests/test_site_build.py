@@ -159,6 +159,24 @@ def test_api_page_says_all_that_the_docstrings_say(site: Path, language: str) ->
         assert [word for word in re.findall(r"\w+", wanted) if word not in said] == [], title
 
 
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_routes_state_the_reading_times_of_their_pages(site: Path, language: str) -> None:
+    here = (site if language == "zh" else site / "en") / "routes"
+    page = BeautifulSoup((here / "index.html").read_text("utf-8"), "html.parser")
+    times = []
+    for stop in page.select("article ol > li"):
+        target = BeautifulSoup((here / stop.a["href"] / "index.html").read_text("utf-8"), "html.parser")
+        if said := target.select_one(".reading-time"):  # only chapters and labs say it themselves
+            times.append((number(stop.a.next_sibling), number(said.text)))
+    assert times
+    assert [shown for shown, _ in times] == [said for _, said in times]
+
+
+def number(text: str) -> str:
+    """The first number in a text."""
+    return re.search(r"\d+", text)[0]
+
+
 def test_link_to_the_repository_does_not_ask_it_for_stars(site: Path) -> None:
     page = BeautifulSoup((site / "index.html").read_text("utf-8"), "html.parser")
     assert {link["href"] for link in page.select(".md-source")} == {REPOSITORY}

@@ -252,6 +252,21 @@ def test_reading_time_counts_prose_alone(site: Site) -> None:
     assert not site.html("index.html").select(".reading-time")
 
 
+def test_times_are_those_of_the_pages_and_their_sum(site: Site) -> None:
+    site.page("tutorial/one.md", "# One\n\n" + "word " * 1000)
+    site.page("labs/two.ipynb", notebook({"cell_type": "markdown", "id": "a", "source": "word " * 600}))
+    line = "1. [it]({}), <!-- minutes --> min\n"
+    sections = [
+        line.format("tutorial/one.md") + line.format("labs/two.ipynb"),
+        line.format("tutorial/one.md"),
+    ]
+    site.page("index.md", "# Home\n" + "".join(f"\n## A\n\n<!-- minutes --> in all\n\n{s}" for s in sections))
+    site.build()
+    page = site.html("index.html")
+    assert [item.text for item in page.select("article li")] == ["it, 5 min", "it, 3 min", "it, 5 min"]
+    assert [text.text for text in page.select("article h2 + p")] == ["8 in all", "5 in all"]
+
+
 CELLS = [
     {"cell_type": "markdown", "id": "title", "source": "# 标题\n\n[see](../index.md) $x_0$"},
     {"cell_type": "markdown", "id": "part", "source": "## 一节\n\nwords"},
