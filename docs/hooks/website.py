@@ -96,10 +96,10 @@ def _source(file: File) -> str:
         raise BuildError(f"{file.src_uri}: {error}") from error
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Put docstrings and reading times where the page asks for them."""
     try:
-        text = fill(markdown, _root(config), config.theme["language"], config.repo_url or "")
+        text = fill(text, _root(config), config.theme["language"], config.repo_url or "")
     except (KeyError, ValueError) as error:
         raise BuildError(f"{page.file.src_uri}: {error}") from error
     return "\n## ".join(_timed(section, files) for section in text.split("\n## ")) if TIME in text else text
