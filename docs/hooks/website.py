@@ -110,10 +110,8 @@ def _timed(section: str, files: Files) -> str:
     lines, total = section.split("\n"), 0
     for number, line in enumerate(lines):
         if TIME in line and (link := LINK.search(line)):
-            file = files.get_file_from_path(link["page"])
-            minutes = (
-                reading_minutes(_source(file)) if file else 0
-            )  # MkDocs itself names a page that is missing
+            file = files.get_file_from_path(link["page"])  # if there is none, MkDocs says so
+            minutes = reading_minutes(_source(file)) if file else 0
             lines[number], total = line.replace(TIME, str(minutes)), total + minutes
     return "\n".join(lines).replace(TIME, str(total))
 
