@@ -13,6 +13,10 @@ import torch
 from camp_softmax import reference
 from cases import TUTORIAL_SHAPES
 
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+from prose import read
+
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures"
 ROW = torch.tensor([3.0, 1, 4, 1, 5, 9, 2, 6])
@@ -219,6 +223,26 @@ def test_route_counts_what_the_model_counts_and_promises_nothing(language):
     named = {found[1] for text in between if (found := re.search(r"(\d+)( 章)?[:：]", text))}
     assert named
     assert named <= chapters
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_routes_stop_at_the_pages_of_the_lists(language):
+    """A dot for each page of a list, in its row and order; a row is labelled with the title of its page."""
+    svg = (FIGURES / f"routes.{language}.svg").read_text("utf-8")
+    pages = read(ROOT)
+    labels = re.findall(r'<text x="0" y="(\d+)" data-page="(.+?)">(.+?)</text>', svg)
+    rows = {int(y) - 5: page for y, page, _ in labels}
+    for _, page, title in labels:
+        assert pages[f"docs/{language}/{page}"].startswith(f"# {title}\n")
+    stops = {
+        route: [rows[int(y)] for y in re.findall(r'<circle cx="\d+" cy="(\d+)" r="6"/>', drawn)]
+        for route, drawn in re.findall(r'<g data-route="(.+?)">(.*?)</g>', svg, re.DOTALL)
+    }
+    _, *sections = pages[f"docs/{language}/routes.md"].split("\n## ")
+    link = re.compile(r"^\d+\. \[.+?\]\((.+?)\)", re.MULTILINE)
+    listed = {re.search(r"\{#(.+?)\}", section)[1]: link.findall(section) for section in sections}
+    assert stops == listed
+    assert set(rows.values()) == set(itertools.chain(*stops.values()))
 
 
 @pytest.mark.parametrize("name", sorted({path.name.split(".")[0] for path in FIGURES.glob("*.svg")}))

@@ -1,4 +1,4 @@
-"""What MkDocs lacks for this site: two languages in a build, stamps, formulas, notebooks, reading times."""
+"""What MkDocs lacks for this site: two languages, stamps, formulas, notebooks, docstrings, reading times."""
 
 import logging
 import os
@@ -18,11 +18,12 @@ from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort, BuildError
 from mkdocs.plugins import event_priority
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+from api import fill
 from blocks import Fence, Ledger, parse
 from fonts import trim
 from formulas import Formulas
@@ -36,6 +37,8 @@ NOTEBOOK = {
     "en": ' · <a href="{0}" download>download {0}</a> · outputs checked on a CPU',
 }
 LEDGER = "<!-- ledger -->"
+TIME = "<!-- minutes -->"  # of the page that its line links to; on a line without a link, of its section
+LINK = re.compile(r"\]\((?P<page>[\w./-]+)\)")
 
 log = logging.getLogger("mkdocs.hooks.website")  # --strict counts what is said under "mkdocs"
 
@@ -80,12 +83,37 @@ def on_pre_page(page: Page, config: MkDocsConfig, files: Files) -> None:
 
 def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     """Read a notebook as the Markdown that it is; other pages are read as ever."""
-    if not page.file.src_uri.endswith(".ipynb"):
-        return None
+    return _source(page.file) if page.file.src_uri.endswith(".ipynb") else None
+
+
+def _source(file: File) -> str:
+    """The Markdown of a page or a notebook."""
+    if not file.src_uri.endswith(".ipynb"):
+        return file.content_string
     try:
-        return markdown(page.file.content_string)
+        return markdown(file.content_string)
     except ValueError as error:
+        raise BuildError(f"{file.src_uri}: {error}") from error
+
+
+def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put docstrings and reading times where the page asks for them."""
+    try:
+        text = fill(text, _root(config), config.theme["language"], config.repo_url or "")
+    except (KeyError, ValueError) as error:
         raise BuildError(f"{page.file.src_uri}: {error}") from error
+    return "\n## ".join(_timed(section, files) for section in text.split("\n## ")) if TIME in text else text
+
+
+def _timed(section: str, files: Files) -> str:
+    """A section with its times filled in."""
+    lines, total = section.split("\n"), 0
+    for number, line in enumerate(lines):
+        if TIME in line and (link := LINK.search(line)):
+            file = files.get_file_from_path(link["page"])  # if there is none, MkDocs says so
+            minutes = reading_minutes(_source(file)) if file else 0
+            lines[number], total = line.replace(TIME, str(minutes)), total + minutes
+    return "\n".join(lines).replace(TIME, str(total))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
