@@ -12,9 +12,6 @@ import torch
 
 from camp_softmax import reference
 from cases import TUTORIAL_SHAPES
-
-
-@pytest.mark.parametrize("language", ["zh", "en"])
 from prose import read
 
 ROOT = Path(__file__).parents[1]
