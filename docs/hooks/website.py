@@ -17,7 +17,7 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort, BuildError
-from mkdocs.plugins import event_priority
+from mkdocs.plugins import CombinedEvent, event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
@@ -39,6 +39,11 @@ NOTEBOOK = {
 LEDGER = "<!-- ledger -->"
 TIME = "<!-- minutes -->"  # of the page that its line links to; on a line without a link, of its section
 LINK = re.compile(r"\]\((?P<page>[\w./-]+)\)")
+
+# For the search index: drawings and formulas, which are not in it, and the colours of code.
+UNREAD = re.compile(r"<(?P<tag>svg|var|div)(?= )[^>]* data-search-exclude=[^>]*>.*?</(?P=tag)>", re.S)
+CODE = re.compile(r"<code\b.*?</code>", re.S)
+INLINE = re.compile(r"</?(?:span|a)\b[^>]*>")
 
 log = logging.getLogger("mkdocs.hooks.website")  # --strict counts what is said under "mkdocs"
 
@@ -178,7 +183,7 @@ def _shown(pages: list[Page], here: Page) -> list[Shown]:
     return list(shown.values())
 
 
-def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
+def _translations(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
     """Tell the templates where this page is in each language that has it."""
     languages = config.extra["languages"]
     here = languages[config.theme["language"]]["root"] + page.url
@@ -189,6 +194,23 @@ def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, n
     }
     for translation in translations.values():  # search engines want addresses in full, where there are any
         translation["absolute"] = urljoin(page.canonical_url or "", translation["url"])
+
+
+@event_priority(100)
+def _lighten(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
+    """Hand the search plugin a page without what it does not index: reading that costs it most of its time."""
+    context["whole"] = page.content
+    text = UNREAD.sub("", page.content or "")
+    page.content = CODE.sub(lambda code: INLINE.sub("", code[0]), text)
+
+
+@event_priority(-100)
+def _restore(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
+    """The page as it was; as the plugin does, without its own attributes."""
+    page.content = re.sub(r'\s?data-search-\w+="[^"]+"', "", context.pop("whole"))
+
+
+on_page_context = CombinedEvent(_lighten, _translations, _restore)
 
 
 @event_priority(-100)
