@@ -260,11 +260,13 @@ def test_times_are_those_of_the_pages_and_their_sum(site: Site) -> None:
         line.format("tutorial/one.md") + line.format("labs/two.ipynb"),
         line.format("tutorial/one.md"),
     ]
-    site.page("index.md", "# Home\n" + "".join(f"\n## A\n\n<!-- minutes --> in all\n\n{s}" for s in sections))
+    site.page(
+        "index.md", "# Home\n" + "".join(f"\n## A\n\nAll <!-- minutes --> min\n\n{s}" for s in sections)
+    )
     site.build()
     page = site.html("index.html")
     assert [item.text for item in page.select("article li")] == ["it, 5 min", "it, 3 min", "it, 5 min"]
-    assert [text.text for text in page.select("article h2 + p")] == ["8 in all", "5 in all"]
+    assert [text.text for text in page.select("article h2 + p")] == ["All 8 min", "All 5 min"]
 
 
 CELLS = [

@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -18,7 +19,7 @@ from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort, BuildError
 from mkdocs.plugins import CombinedEvent, event_priority
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
@@ -88,37 +89,20 @@ def on_pre_page(page: Page, config: MkDocsConfig, files: Files) -> None:
 
 def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     """Read a notebook as the Markdown that it is; other pages are read as ever."""
-    return _source(page.file) if page.file.src_uri.endswith(".ipynb") else None
-
-
-def _source(file: File) -> str:
-    """The Markdown of a page or a notebook."""
-    if not file.src_uri.endswith(".ipynb"):
-        return file.content_string
+    if not page.file.src_uri.endswith(".ipynb"):
+        return None
     try:
-        return markdown(file.content_string)
+        return markdown(page.file.content_string)
     except ValueError as error:
-        raise BuildError(f"{file.src_uri}: {error}") from error
+        raise BuildError(f"{page.file.src_uri}: {error}") from error
 
 
 def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put docstrings and reading times where the page asks for them."""
+    """Put docstrings where the page asks for them."""
     try:
-        text = fill(text, _root(config), config.theme["language"], config.repo_url or "")
+        return fill(text, _root(config), config.theme["language"], config.repo_url or "")
     except (KeyError, ValueError) as error:
         raise BuildError(f"{page.file.src_uri}: {error}") from error
-    return "\n## ".join(_timed(section, files) for section in text.split("\n## ")) if TIME in text else text
-
-
-def _timed(section: str, files: Files) -> str:
-    """A section with its times filled in."""
-    lines, total = section.split("\n"), 0
-    for number, line in enumerate(lines):
-        if TIME in line and (link := LINK.search(line)):
-            file = files.get_file_from_path(link["page"])  # if there is none, MkDocs says so
-            minutes = reading_minutes(_source(file)) if file else 0
-            lines[number], total = line.replace(TIME, str(minutes)), total + minutes
-    return "\n".join(lines).replace(TIME, str(total))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -145,7 +129,7 @@ def reading_minutes(text: str) -> int:
 
 
 def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
-    """Draw the ledger's table, now that every page has a title; say which stamps are not fresh, if asked."""
+    """Draw the ledger's table and tell times, now that every page is read; name stale stamps, if asked."""
     pages = [file.page for file in files.documentation_pages() if file.page]
     if config.extra["fresh"]:
         _refuse_stale(pages, config)
@@ -153,6 +137,21 @@ def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
         if page.content and LEDGER in page.content:
             drawn = table(_ledger(config), _shown(pages, page), config.theme["language"])
             page.content = page.content.replace(LEDGER, drawn)
+        if page.content and TIME in page.content:
+            page.content = _timed(page.content, _times(page.markdown or "", files))
+
+
+def _timed(html: str, times: Iterator[str]) -> str:
+    return re.sub(TIME, lambda _: next(times), html)
+
+
+def _times(text: str, files: Files) -> Iterator[str]:
+    """What each mark stands for, in order."""
+    for section in text.split("\n## "):
+        links = [LINK.search(line) for line in section.split("\n") if TIME in line]
+        found = [files.get_file_from_path(link["page"]) if link else None for link in links]
+        minutes = [reading_minutes(file.page.markdown or "") if file and file.page else 0 for file in found]
+        yield from (str(time if link else sum(minutes)) for link, time in zip(links, minutes, strict=True))
 
 
 def _refuse_stale(pages: list[Page], config: MkDocsConfig) -> None:
