@@ -70,27 +70,24 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Results:
-    """The records of one device in docs/results: of large tensors and, if there is one, of calls."""
+    """The record of one device, docs/results/<name>.json; None if there is none yet."""
 
     name: str
-    records: Mapping[str, Mapping[str, Any]]  # by kind: "bandwidth", "overhead"
+    found: Mapping[str, Any] | None
 
     @classmethod
     def load(cls, folder: Path, name: str) -> "Results":
-        """`<name>.json` and `<name>-overhead.json` in `folder`; those that are there."""
-        paths = {"bandwidth": folder / f"{name}.json", "overhead": folder / f"{name}-overhead.json"}
-        return cls(
-            name, {kind: json.loads(path.read_text("utf-8")) for kind, path in paths.items() if path.exists()}
-        )
+        path = folder / f"{name}.json"
+        return cls(name, json.loads(path.read_text("utf-8")) if path.exists() else None)
 
-    def record(self, kind: str) -> Mapping[str, Any]:
-        if kind not in self.records:
-            file = f"docs/results/{self.name}{'-overhead' * (kind == 'overhead')}.json"
-            raise MissingError(f"there is no {file}; `make bench` writes it")
-        return self.records[kind]
+    @property
+    def record(self) -> Mapping[str, Any]:
+        if self.found is None:
+            raise MissingError(f"there is no docs/results/{self.name}.json; `make bench` writes it")
+        return self.found
 
     def measurement(self, candidate: str, dtype: str, length: str) -> Mapping[str, Any]:
-        """The one line of the bandwidth record for this candidate, dtype and row length."""
+        """The one line for this candidate, dtype and row length."""
         found = [m for m in self.series(candidate, dtype) if str(m["M"]) == length]
         if len(found) == 1:
             return found[0]
@@ -99,7 +96,7 @@ class Results:
 
     def series(self, candidate: str, dtype: str) -> list[Mapping[str, Any]]:
         """All lines of a candidate in a dtype, short rows first."""
-        lines = self.record("bandwidth")["measurements"]
+        lines = self.record["measurements"]
         same = [m for m in lines if m["dtype"] == dtype]
         if not same:
             raise MissingError(f"no dtype {dtype}; there are {_names(lines, 'dtype')}")
@@ -112,20 +109,9 @@ class Results:
         """The same, or nothing if the record says why it has nothing: a table then has a dash."""
         return [] if self._excuses(candidate, dtype) else self.series(candidate, dtype)
 
-    def call(self, candidate: str, column: str) -> float:
-        """A column of the overhead record, of the candidate's one line."""
-        lines = self.record("overhead")["measurements"]
-        found = [m for m in lines if m["candidate"] == candidate and column in m]
-        if not found:
-            raise MissingError(
-                f"no {column} of {candidate}; there are those of"
-                f" {_names([m for m in lines if column in m], 'candidate')}"
-            )
-        return float(found[0][column])
-
     def _excuses(self, candidate: str, dtype: str) -> list[str]:
         """Why the record has no line at all of a candidate in a dtype, in the record's words."""
-        record = self.record("bandwidth")
+        record = self.record
         if any((m["candidate"], m["dtype"]) == (candidate, dtype) for m in record["measurements"]):
             return []
         failures = [
@@ -156,6 +142,11 @@ def _roof(r: Results, candidate: str, *of: str) -> float:
     return r.measurement(candidate, *of)["ratio"] * moves / 2
 
 
+def _first_in_calls(r: Results, *of: str) -> float:
+    m = r.measurement(*of)
+    return m["first_s"] * 1e6 / m["us"]
+
+
 def _lowest(r: Results, candidate: str, dtype: str) -> Mapping[str, Any]:
     return min(r.series(candidate, dtype), key=lambda m: m["ratio"])
 
@@ -166,6 +157,9 @@ NUMBERS: dict[str, tuple[str, Callable[..., float]]] = {  # name: (arguments, fi
     # the same, counting all that the rung moves
     "roof": ("candidate dtype length", _roof),
     "time": ("candidate dtype length", lambda r, *of: r.measurement(*of)["us"]),
+    # of the first call, compilation included, and how many later ones take as long
+    "first": ("candidate dtype length", lambda r, *of: r.measurement(*of)["first_s"] * 1e6),
+    "first-in-calls": ("candidate dtype length", _first_in_calls),
     # bytes a second, the input and the output counted once
     "bandwidth": ("candidate dtype length", _bandwidth),
     # how many times the first is as fast as the second
@@ -173,16 +167,6 @@ NUMBERS: dict[str, tuple[str, Callable[..., float]]] = {  # name: (arguments, fi
     # over all row lengths
     "lowest": ("candidate dtype", lambda r, *of: _lowest(r, *of)["ratio"]),
     "lowest-length": ("candidate dtype", lambda r, *of: _lowest(r, *of)["M"]),
-    # of the host, for one call on 16 x 256
-    "call": ("candidate", lambda r, candidate: r.call(candidate, "us")),
-    # of a process with empty caches, and of the next one
-    "first": ("candidate", lambda r, candidate: r.call(candidate, "first_s") * 1e6),
-    "cached": ("candidate", lambda r, candidate: r.call(candidate, "cached_s") * 1e6),
-    # so many calls take as long as the first one
-    "first-in-calls": (
-        "candidate",
-        lambda r, candidate: r.call(candidate, "first_s") * 1e6 / r.call(candidate, "us"),
-    ),
 }
 
 
@@ -198,7 +182,7 @@ def number(results: Results, name: str, arguments: Sequence[str]) -> float:
 
 def _spelled(name: str, value: float) -> str:
     """A figure with its unit, as many digits as it deserves."""
-    if name in ("time", "call", "first", "cached"):
+    if name in ("time", "first"):
         return duration(value)
     if name == "bandwidth":
         return f"{value / 1e12:.2f} TB/s"
@@ -223,7 +207,7 @@ def digits(value: float) -> str:
 
 def _entry(results: Results, part: str, key: str) -> str:
     """What the record says in its stamp or of its method."""
-    entries = results.record("bandwidth")[part]
+    entries = results.record[part]
     if key not in entries:
         raise MissingError(f"no {key} in the {part}; there are {' '.join(entries)}")
     return escape(str(entries[key]), quote=False)
@@ -236,7 +220,7 @@ def _table(r: Results, words: Words, dtype: str, *chosen: str) -> str:
     """Ratios to the copy: a line for each row length, a column for each candidate; all if none is chosen."""
     of_copy = r.series("copy", dtype)
     lengths = [word for word in chosen if word.isdigit()] or [str(m["M"]) for m in of_copy]
-    lines = [m for m in r.record("bandwidth")["measurements"] if m["dtype"] == dtype]
+    lines = [m for m in r.record["measurements"] if m["dtype"] == dtype]
     names = [word for word in chosen if not word.isdigit()] or [
         name for name in _names(lines, "candidate").split() if name != "copy"
     ]
@@ -268,7 +252,7 @@ def _breakable(name: str) -> str:
 
 def _left_out(r: Results, words: Words) -> str:
     """The candidates that could not be had, and where others failed, each with the reason as it was given."""
-    record = r.record("bandwidth")
+    record = r.record
     entries = [(name, "", reason) for name, reason in record["missing"].items()]
     for failure in record["failures"]:
         (N, M), *more = failure["shapes"]
@@ -288,14 +272,14 @@ def _own_words(r: Results) -> str:
     """How the record says that it was made."""
     items = (
         f"<dt><code>{escape(key)}</code></dt><dd>{escape(str(value), quote=False)}</dd>"
-        for key, value in r.record("bandwidth")["method"].items()
+        for key, value in r.record["method"].items()
     )
     return f'<dl class="method" lang="en" data-search-exclude="true">{"".join(items)}</dl>'
 
 
 def _source(r: Results, words: Words, url: str) -> str:
     """Where and with what the record was made, and the way to it."""
-    record = r.record("bandwidth")
+    record = r.record
     stamp, packages = record["stamp"], record["packages"]
     parts = [stamp["device"], f"{words.driver} {stamp['driver']}", f"CUDA {stamp['cuda']}"]
     parts += [f"{name} {stamp[name]}" for name in ("torch", "tilelang")]
@@ -314,7 +298,7 @@ def _plot(r: Results, language: str, dtype: str, *names: str) -> str:
 def _roofline(r: Results, language: str, dtype: str, length: str, *names: str) -> str:
     copy = _bandwidth(r, "copy", dtype, length)
     lines = {name: r.measurement(name, dtype, length) for name in names}
-    return roofline(lines, copy, r.record("bandwidth")["stamp"]["device"], dtype, language)
+    return roofline(lines, copy, r.record["stamp"]["device"], dtype, language)
 
 
 # --- pages ------------------------------------------------------------------------------------------
