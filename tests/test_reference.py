@@ -388,6 +388,48 @@ def test_the_online_form_stays_within_the_bound(row, repeats):
     assert (error <= allowed * reference.softmax(x)).all()
 
 
+# --- what a kernel takes at least -------------------------------------------------------------------
+
+RATE = st.floats(1e9, 1e15)  # bytes or operations a second
+COUNT = st.integers(1, 100)
+
+
+@pytest.mark.equation("eq-intensity", r"I = \frac{F}{(r + w)\, b}")
+@given(st.sampled_from(sorted(reference.SCANS)), st.sampled_from([torch.float32, torch.bfloat16]), COUNT)
+def test_intensity_is_operations_over_the_bytes_of_the_model(rung, dtype, F):
+    (r, w), b, shape = reference.SCANS[rung], dtype.itemsize, (17, 513)
+    operations = F * math.prod(shape)
+    assert operations / reference.bytes_moved(rung, shape, dtype) == pytest.approx(F / ((r + w) * b))
+
+
+@pytest.mark.equation("eq-least-time", r"t \ge \max\Bigl(\frac{(r + w)\, b\, n}{B},\; \frac{F n}{P}\Bigr)")
+@given(RATE, RATE, COUNT, COUNT, COUNT, st.floats(0, 1))
+def test_no_overlap_of_moving_and_computing_takes_less(B, P, moves, F, n, overlap):
+    moving, computing = moves * 4 * n / B, F * n / P
+    t = moving + computing - overlap * min(moving, computing)
+    assert t >= max(moving, computing) * (1 - 1e-12)
+    assert moving + computing - min(moving, computing) == pytest.approx(max(moving, computing))  # attained
+
+
+@pytest.mark.equation("eq-roofline", r"\frac{F n}{t} \le \min(I B,\; P)")
+@given(RATE, RATE, COUNT, COUNT, COUNT, st.floats(1, 10))
+def test_the_roof_is_the_least_time_turned_over(B, P, moves, F, n, slower):
+    least = max(moves * 4 * n / B, F * n / P)
+    roof = min(F / (moves * 4) * B, P)
+    assert F * n / least == pytest.approx(roof)
+    assert F * n / (slower * least) <= roof * (1 + 1e-12)
+
+
+@pytest.mark.equation("eq-amdahl", r"S = \frac{1}{(1 - f) + f / g}")
+@given(st.floats(0, 0.999), st.floats(1, 1e6), st.floats(1e-6, 1e3))
+def test_amdahl(f, g, time):
+    before = [f * time, (1 - f) * time]
+    after = [before[0] / g, before[1]]
+    S = 1 / ((1 - f) + f / g)
+    assert sum(before) / sum(after) == pytest.approx(S)
+    assert 1 - 1e-12 <= S <= 1 / (1 - f) * (1 + 1e-12)
+
+
 # --- eager forms and oracle -------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort, BuildError
 from mkdocs.plugins import CombinedEvent, event_priority
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
@@ -30,6 +30,7 @@ from fonts import trim
 from formulas import Formulas
 from notebooks import markdown
 from prose import words
+from results import MissingError, Results, expand
 from stamps import Shown, Stamps, anchor, table
 
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
@@ -40,6 +41,7 @@ NOTEBOOK = {
 LEDGER = "<!-- ledger -->"
 TIME = "<!-- minutes -->"  # of the page that its line links to; on a line without a link, of its section
 LINK = re.compile(r"\]\((?P<page>[\w./-]+)\)")
+DRAWN = re.compile(r"<(svg|table)\b.*?</\1>", re.S)
 
 # For the search index: drawings and formulas, which are not in it, and the colours of code.
 UNREAD = re.compile(r"<(?P<tag>svg|var|div)(?= )[^>]* data-search-exclude=[^>]*>.*?</(?P=tag)>", re.S)
@@ -98,9 +100,17 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 
 def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put docstrings where the page asks for them."""
+    """Put in what the benchmark record says, and docstrings where the page asks for them."""
+    name, language = config.extra["results"], config.theme["language"]
+    record = files.get_file_from_path(f"results/{name}.json")
+    url = record.url_relative_to(page.file) if record else ""
+    where = (Path(config.docs_dir).relative_to(_root(config)) / page.file.src_uri).as_posix()
     try:
-        return fill(text, _root(config), config.theme["language"], config.repo_url or "")
+        results = Results.load(_root(config) / "docs" / "results", name)
+        text = expand(text, results, language, url, where)
+        return fill(text, _root(config), language, config.repo_url or "")
+    except MissingError as error:
+        raise BuildError(str(error)) from error
     except (KeyError, ValueError) as error:
         raise BuildError(f"{page.file.src_uri}: {error}") from error
 
@@ -121,8 +131,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def reading_minutes(text: str) -> int:
-    """300 Chinese characters or 200 words of prose a minute; code, formulas and figures do not count."""
-    prose = words(text)
+    """300 Chinese characters or 200 words of prose a minute; code, formulas and drawings do not count."""
+    prose = words(DRAWN.sub("", text))
     characters = len(re.findall(r"[\u3400-\u9fff]", prose))
     others = len(re.findall(r"[^\W\u3400-\u9fff]+", prose))
     return max(1, round(characters / 300 + others / 200))
@@ -214,7 +224,9 @@ on_page_context = CombinedEvent(_lighten, _translations, _restore)
 
 @event_priority(-100)
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Start on the other language: the folder of the site has just been cleared."""
+    """Publish the benchmark records, and start on the other language: the site's folder has been cleared."""
+    for path in sorted((_root(config) / "docs" / "results").glob("*.json")):
+        files.append(File.generated(config, f"results/{path.name}", abs_src_path=str(path)))
     global _child
     # A fork is safe only while nothing else runs, such as KaTeX's engine or the server of `mkdocs serve`.
     if config.extra["companion"] and hasattr(os, "fork") and threading.active_count() == 1:
