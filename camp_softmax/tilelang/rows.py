@@ -1,4 +1,4 @@
-"""What all rungs share: constants, and the way from a tensor of rows through a compiled kernel to the result."""
+"""What all rungs share: constants, and the way from rows through a compiled kernel to the result."""
 
 import functools
 from collections.abc import Callable, Hashable
