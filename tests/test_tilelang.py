@@ -26,13 +26,19 @@ def name(value) -> str:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
-@pytest.mark.parametrize("rung", [online, *READ_ONCE], ids=name)
+@pytest.mark.parametrize("rung", READ_ONCE, ids=name)
 def test_values(rung, dtype):
     for case, make in CASES.items():
         if case == "terms that round alike" and rung is single_read and not HAS_GPU:
             continue  # a lane of a GPU adds up 64 elements, the CPU target a whole group's, one by one
         for operator, check in CHECKS.items():
             check(getattr(rung, operator), make().to(DEVICE, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_online_log_softmax(dtype):
+    for make in CASES.values():  # the other operators: test_softmax.py
+        check_log_softmax(online.log_softmax, make().to(DEVICE, dtype))
 
 
 def around_branches(rung, dtype: torch.dtype) -> list[int]:

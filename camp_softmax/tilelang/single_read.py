@@ -101,8 +101,7 @@ def tile_for(M: int, dtype: str) -> Tile:
         lanes = next(n for n in (1, 2, 4, 8, 16, 32) if count <= 2 * n)
         groups = 4 * WARP // lanes
         return Tile(M, width, lanes, -(-count // lanes), groups, groups)
-    # Two vectors a thread, as long as a block is large enough: that is enough loads on their way.
-    items = next(n for n in (2, 4, 8, 16, 32) if count <= n * 1024)
+    items = max(2, -(-count // 1024))  # two, as long as a block is large enough: that is enough on its way
     return Tile(M, width, WARP, items, -(-count // (items * WARP)), 1)
 
 
