@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from camp_softmax.tilelang import online
+from camp_softmax.tilelang import online, rows
 from cases import CASES, TUTORIAL_SHAPES, check_softmax, random
 
 ROOT = Path(__file__).parents[1]
@@ -91,11 +91,11 @@ def test_the_wrong_kernel_is_rejected(monkeypatch, mistake):
     changes, must_fail = STANDS_IN[mistake]
     for name, value in changes().items():
         monkeypatch.setattr(online, name, value)
-    online._kernel.cache_clear()
+    rows.kernel.cache_clear()
     try:
         assert failures(must_fail) == must_fail
     finally:
-        online._kernel.cache_clear()
+        rows.kernel.cache_clear()
 
 
 def test_the_right_kernel_is_not():
@@ -105,7 +105,7 @@ def test_the_right_kernel_is_not():
 def test_tile_max_merge_passes_the_tutorial_s_own_shapes(monkeypatch):
     """Why it circulates: on ordinary numbers it is right."""
     monkeypatch.setattr(online, "softmax_kernel", load("tile_max_merge").softmax_kernel)
-    online._kernel.cache_clear()
+    rows.kernel.cache_clear()
     try:
         for shape in TUTORIAL_SHAPES[:4]:
             x = random(*shape)
@@ -113,4 +113,4 @@ def test_tile_max_merge_passes_the_tutorial_s_own_shapes(monkeypatch):
                 online.softmax(x.to(DEVICE)).cpu(), torch.softmax(x, 1), atol=2e-3, rtol=2e-3
             )
     finally:
-        online._kernel.cache_clear()
+        rows.kernel.cache_clear()
