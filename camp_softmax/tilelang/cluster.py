@@ -37,13 +37,15 @@ def tile_for(M: int, dtype: str) -> tuple[Tile, int]:
 
     Example:
         >>> tile_for(65536, "float32")
-        (Tile(M=65536, width=4, lanes=32, items=4, groups=16, rows=1), 8)
+        (Tile(M=65536, width=4, lanes=32, items=8, groups=16, rows=1), 4)
     """
     if M > CAPACITY:
         raise ValueError(f"cluster: expected rows of up to {CAPACITY} elements, got {M}")
     width = VECTOR // getattr(torch, dtype).itemsize
     count = vectors(M, width)
-    blocks = next(n for n in (2, 4, 8, 16) if n == 16 or count <= n * WARPS * WARP * 4)
+    # Few blocks wait for each other less, but the arithmetic on a 16-bit vector needs registers of its own.
+    sizes, most = ((4, 8, 16), 16) if width == 4 else ((2, 4, 8, 16), 4)
+    blocks = next(n for n in sizes if n == 16 or count <= n * WARPS * WARP * most)
     return Tile(M, width, WARP, -(-count // (blocks * WARPS * WARP)), WARPS, 1), blocks
 
 

@@ -101,7 +101,8 @@ def tile_for(M: int, dtype: str) -> Tile:
         lanes = next(n for n in (1, 2, 4, 8, 16, 32) if count <= 2 * n)
         groups = 4 * WARP // lanes
         return Tile(M, width, lanes, -(-count // lanes), groups, groups)
-    items = max(2, -(-count // 1024))  # two, as long as a block is large enough: that is enough on its way
+    # Two vectors a thread are enough on their way; of 16-bit ones, which are more work, four.
+    items = max(2 if width == 4 else 4, -(-count // 1024))
     return Tile(M, width, WARP, items, -(-count // (items * WARP)), 1)
 
 
