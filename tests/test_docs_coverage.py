@@ -2,9 +2,11 @@
 
 docs/facts/<chapter>.toml lists the facts of docs/<language>/<part>/<chapter>.md, each with its evidence:
 `output` stands in the expected output of a block that runs on the page, `equation` is the id of a formula
-that a property test holds, `code` stands in a file that the page includes. Several strings are all needed.
+that a property test holds, `code` stands in a file that the page includes, `record` is a placeholder on the
+page, which may be held to a bound: `gain a b float32 4096 > 1`. Several strings are all needed.
 """
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -13,10 +15,12 @@ import pytest
 
 from blocks import parse
 from prose import equations
+from results import Results, calls, number
 
 ROOT = Path(__file__).parents[1]
 INCLUDE = re.compile(r'--8<-- "([^":]+)(?::\w+)?"')
-KINDS = {"output", "equation", "code"}
+KINDS = {"output", "equation", "code", "record"}
+BOUND = re.compile(r"(?P<call>.*?) (?P<sign>[<>]) (?P<bound>[\d.]+)")
 
 
 def shown(root: Path, page: Path) -> dict[str, str]:
@@ -28,12 +32,23 @@ def shown(root: Path, page: Path) -> dict[str, str]:
         "output": "\n".join(fence.expected.body for fence in fences if fence.expected),
         "equation": "\n".join(equation.id for equation in equations(text)),
         "code": "\n".join(path.read_text("utf-8") for path in included),
+        "record": "\n".join(call.removeprefix(":") for call in calls(text)),
     }
+
+
+def holds(call: str, results: Results) -> bool:
+    """Whether a bound on a figure, if there is one, is that of the record."""
+    if not (match := BOUND.fullmatch(call)):
+        return True
+    name, *arguments = match["call"].split()
+    value, bound = number(results, name, arguments), float(match["bound"])
+    return value > bound if match["sign"] == ">" else value < bound
 
 
 def gaps(root: Path) -> tuple[int, list[str]]:
     """How many facts there are, and what is wrong or not shown in some language."""
     count, found = 0, []
+    results = Results.load(root / "docs/results", "nvidia-h200")
     for path in sorted((root / "docs/facts").glob("*.toml")):
         facts = tomllib.loads(path.read_text("utf-8"))
         count += len(facts)
@@ -51,9 +66,12 @@ def gaps(root: Path) -> tuple[int, list[str]]:
                     strings = [wanted[kind]] if isinstance(wanted[kind], str) else wanted[kind]
                     lines = evidence[kind].split("\n")
                     for string in strings or [""]:
-                        there = string in lines if kind == "equation" else string in evidence[kind]
-                        if not string or not there:
+                        call = BOUND.sub(r"\g<call>", string) if kind == "record" else string
+                        whole = kind in ("equation", "record")
+                        if not string or call not in (lines if whole else evidence[kind]):
                             found.append(f"{page.relative_to(root)}: {fact}: no {kind} {string!r}")
+                        elif kind == "record" and not holds(string, results):
+                            found.append(f"{page.relative_to(root)}: {fact}: not so: {string}")
     return count, found
 
 
@@ -66,6 +84,8 @@ def test_every_fact_is_shown() -> None:
 
 
 PAGE = """# One
+
+{{ results:gain a b float32 8 }}
 
 <div class="equation" id="eq-a" markdown>
 $$ a \\tag{1} $$
@@ -90,6 +110,8 @@ not an output
 ```
 """
 
+LINES = [{"candidate": name, "dtype": "float32", "M": 8, "us": us} for name, us in (("a", 5), ("b", 10))]
+
 
 @pytest.mark.parametrize(
     ("facts", "complaint"),
@@ -99,8 +121,14 @@ not an output
         ('["a"]\noutput = "not an output"\n', "no output 'not an output'"),
         ('["a"]\nequation = "eq"\n', "no equation 'eq'"),
         ('["a"]\ncode = "print(8)"\n', "no code 'print(8)'"),
-        ('["a"]\nfigure = "fig-a"\n', "expected some of code, equation, output"),
-        ('["a"]\n', "expected some of code, equation, output"),
+        ('["a"]\nrecord = "gain a b float32 8"\n', None),
+        ('["a"]\nrecord = "gain a b float32 8 > 1.9"\n', None),
+        ('["a"]\nrecord = "gain a b float32 8 < 2.1"\n', None),
+        ('["a"]\nrecord = "gain a b float32 8 > 2.1"\n', "a: not so: gain a b float32 8 > 2.1"),
+        ('["a"]\nrecord = "gain a b"\n', "no record 'gain a b'"),
+        ('["a"]\nrecord = "gain b a float32 8 < 1"\n', "no record 'gain b a float32 8 < 1'"),
+        ('["a"]\nfigure = "fig-a"\n', "expected some of code, equation, output, record"),
+        ('["a"]\n', "expected some of code, equation, output, record"),
         ('["a"]\noutput = ""\n', "no output ''"),
     ],
 )
@@ -110,6 +138,7 @@ def test_what_is_not_shown_is_named(tmp_path: Path, facts: str, complaint: str |
         "docs/en/tutorial/one.md": PAGE,
         "snippets/a.py": "print(9)\n",
         "docs/facts/one.toml": facts,
+        "docs/results/nvidia-h200.json": json.dumps({"measurements": LINES}),
     }.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,7 @@ from prose import (
     unfenced,
     without,
 )
+from results import calls
 
 ROOT = Path(__file__).parents[1]
 PAGES = read(ROOT)
@@ -107,6 +108,16 @@ def number_complaints(pages: Pages) -> Iterator[str]:
                 )
 
 
+def record_complaints(pages: Pages) -> Iterator[str]:
+    """Figures of a benchmark record that one language lacks."""
+    for path, *texts in pairs(pages):
+        zh, en = (dict.fromkeys(calls(text)) for text in texts)
+        for here, there, mine, other in (("zh", "en", zh, en), ("en", "zh", en, zh)):
+            for call in mine:
+                if call not in other:
+                    yield f"docs/{here}/{path}:1: {{{{ results{call} }}}} is missing in docs/{there}/{path}"
+
+
 def code_complaints(pages: Pages) -> Iterator[str]:
     """Assignments in code spans that one language lacks, and paths that are not there.
 
@@ -170,6 +181,7 @@ GUARDS = [
     formula_complaints,
     heading_complaints,
     number_complaints,
+    record_complaints,
 ]
 Guard = Callable[[Pages], Iterator[str]]
 
@@ -181,7 +193,7 @@ def test_the_languages_agree(guard: Guard) -> None:
 
 
 ZH = """\
-# 标题
+# 标题 {{ results:call a }}
 
 ## 合并 {#merge}
 
@@ -204,6 +216,8 @@ EN = """\
 ## Merge { #merge .wide }
 
 In 7 µs, reads 4.1 TB/s and 0.5× by $m$ ([1.5](https://a.b/2.5)), `$z$`. `block_m = 4` 0.0067 <!-- 3.5 -->
+
+{{results:call  a}}
 
 $$s = s_a \\\\ + s_b$$
 
@@ -256,6 +270,7 @@ def test_a_right_translation_passes(guard: Guard) -> None:
         (power_complaints, "`$z$`", "e<sup>−2</sup> = 0.14 e<sup>-1</sup>", []),
         (power_complaints, "`$z$`", "e<sup>−2</sup> = 0.15", ["docs/en/a.md:5: e<sup>−2</sup> = 0.15 is"]),
         (power_complaints, "`$z$`", "e<sup>1 − 2</sup> = e<sup>−2</sup> = 0.37", ["docs/en/a.md:5: "]),
+        (record_complaints, "call  a", "call b", ["{{ results:call a }} is missing", "{{ results:call b }}"]),
         (number_complaints, "7 µs", "7 ms", ["zh/a.md:5: 7 µs is missing", "en/a.md:5: 7 ms is"]),
         (number_complaints, "4.1", "4.2", ["4.1 TB/s is missing", "4.2 TB/s is missing"]),
         (number_complaints, "0.5×", "half", ["docs/zh/a.md:5: 0.5 × is missing"]),

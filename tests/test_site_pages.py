@@ -409,3 +409,50 @@ def test_publishing_takes_a_site_with_every_stamp(site: Site, monkeypatch: pytes
     site.page("index.md", f"# Home\n\n{DISPLAY}{RUN}{EXPECTED}")
     monkeypatch.setenv("FRESH", "true")
     site.build()
+
+
+def measured(site: Site) -> dict:
+    """A record of one shape, in the site."""
+    line = {"dtype": "float32", "N": 4, "M": 8, "us": 2.0, "ratio": 0.5}
+    record = {
+        "stamp": STAMP | {"driver": "1.2", "cuda": "13.0", "torch": "2.11", "commit": None},
+        "packages": {},
+        "missing": {},
+        "failures": [],
+        "measurements": [
+            line | {"candidate": "copy", "us": 1.0, "ratio": 1.0},
+            line | {"candidate": "torch"},
+        ],
+    }
+    site.write("docs/results/nvidia-h200.json", json.dumps(record))
+    return record
+
+
+def test_figures_of_the_record_stand_on_the_page(site: Site) -> None:
+    record = measured(site)
+    text = "# A\n\nIt is {{ results:ratio torch float32 8 }}.\n\n{{ results:table float32 }}\n\n"
+    figure = "<figure>\n{{ results:plot float32 torch }}\n<figcaption>See.</figcaption>\n</figure>\n"
+    wide = f"<table><tr><td>{'word ' * 400}</td></tr></table>\n"  # takes no time to read
+    site.page("tutorial/a.md", text + figure + wide + "\n{{ results:source }}\n")
+    site.build()
+    for language in LANGUAGES:
+        soup = site.html("tutorial/a/index.html", language)
+        assert "It is 0.50." in [paragraph.text for paragraph in soup.select("article > p")]
+        assert [cell.text for cell in soup.select(".results td")][1:] == ["0.50"]
+        assert "torch" in only(soup, "figure > svg").text
+        link = only(soup, "p.source a[download]")["href"]
+        folder = site.root / ("site" if language == "zh" else "site/en") / "tutorial/a"
+        assert json.loads((folder / link).resolve().read_text("utf-8")) == record
+        assert only(soup, ".reading-time").text in ("阅读约 1 分钟", "1 min read")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_figure_that_the_record_lacks_ends_the_build(
+    site: Site, language: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    measured(site)
+    site.page("a.md", "# A\n\n{{ results:ratio torch float32 9 }}\n", language)
+    with pytest.raises(Abort):
+        site.build()
+    call = "{{ results:ratio torch float32 9 }}: torch has not one row length 9 in float32; there are 8"
+    assert f"docs/{language}/a.md:3: {call}" in caplog.text

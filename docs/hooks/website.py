@@ -18,7 +18,7 @@ from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort, BuildError
 from mkdocs.plugins import event_priority
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
@@ -28,6 +28,7 @@ from fonts import trim
 from formulas import Formulas
 from notebooks import markdown
 from prose import words
+from results import MissingError, Results, expand
 from stamps import Shown, Stamps, anchor, table
 
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
@@ -36,6 +37,7 @@ NOTEBOOK = {
     "en": ' · <a href="{0}" download>download {0}</a> · outputs checked on a CPU',
 }
 LEDGER = "<!-- ledger -->"
+DRAWN = re.compile(r"<(svg|table)\b.*?</\1>", re.S)
 
 log = logging.getLogger("mkdocs.hooks.website")  # --strict counts what is said under "mkdocs"
 
@@ -88,6 +90,19 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
         raise BuildError(f"{page.file.src_uri}: {error}") from error
 
 
+def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put in what the benchmark record says."""
+    name = config.extra["results"]
+    record = files.get_file_from_path(f"results/{name}.json")
+    url = record.url_relative_to(page.file) if record else ""
+    where = Path(config.docs_dir).relative_to(_root(config)) / page.file.src_uri
+    try:
+        results = Results.load(_root(config) / "docs" / "results", name)
+        return expand(text, results, config.theme["language"], url, where.as_posix())
+    except MissingError as error:
+        raise BuildError(str(error)) from error
+
+
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Keep figures' labels out of the search index; describe a page by its question; time a chapter."""
     if question := re.search(r'<p class="question">(.*?)</p>', html, re.S):
@@ -104,8 +119,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def reading_minutes(text: str) -> int:
-    """300 Chinese characters or 200 words of prose a minute; code, formulas and figures do not count."""
-    prose = words(text)
+    """300 Chinese characters or 200 words of prose a minute; code, formulas and drawings do not count."""
+    prose = words(DRAWN.sub("", text))
     characters = len(re.findall(r"[\u3400-\u9fff]", prose))
     others = len(re.findall(r"[^\W\u3400-\u9fff]+", prose))
     return max(1, round(characters / 300 + others / 200))
@@ -165,7 +180,9 @@ def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, n
 
 @event_priority(-100)
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Start on the other language: the folder of the site has just been cleared."""
+    """Publish the benchmark records, and start on the other language: the site's folder has been cleared."""
+    for path in sorted((_root(config) / "docs" / "results").glob("*.json")):
+        files.append(File.generated(config, f"results/{path.name}", abs_src_path=str(path)))
     global _child
     # A fork is safe only while nothing else runs, such as KaTeX's engine or the server of `mkdocs serve`.
     if config.extra["companion"] and hasattr(os, "fork") and threading.active_count() == 1:

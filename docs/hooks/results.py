@@ -1,0 +1,382 @@
+"""Figures of a benchmark record on the pages: `{{ results:ratio auto float32 4096 }}` and the like.
+
+A new run changes the pages, and nobody types a measurement. Standard library only, as blocks.py: the
+guards of the pages read records too. What is drawn is in charts.py.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from blocks import outside
+from charts import WORK, plot, roofline
+from prose import SPAN
+
+PLACEHOLDER = re.compile(r"\{\{\s*results\b(?P<rest>[^{}]*)\}\}")
+CALL = re.compile(r":(?P<name>[a-z-]+)(?P<arguments>(?:\s+[\w.-]+)*)\s*")
+
+
+class MissingError(ValueError):
+    """A page asks for what the record does not have; the message says what there is."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What tables and lines say in one language."""
+
+    length: str
+    copy: str
+    region: str
+    download: str
+    commit: str
+    driver: str
+    nothing: str
+    more: str
+    comma: str
+    colon: str
+
+
+WORDS = {
+    "zh": Words(
+        length="行长",
+        copy="复制，TB/s",
+        region="{}：各行长上的带宽，复制为 1",
+        download="下载记录",
+        commit="提交",
+        driver="驱动",
+        nothing="没有。",
+        more="另有 {} 个形状",
+        comma="，",
+        colon="：",
+    ),
+    "en": Words(
+        length="row length",
+        copy="copy, TB/s",
+        region="{}: bandwidth by row length, the copy being 1",
+        download="download the record",
+        commit="commit",
+        driver="driver",
+        nothing="Nothing.",
+        more="and {} more",
+        comma=", ",
+        colon=": ",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """The record of one device, docs/results/<name>.json; None if there is none yet."""
+
+    name: str
+    found: Mapping[str, Any] | None
+
+    @classmethod
+    def load(cls, folder: Path, name: str) -> "Results":
+        path = folder / f"{name}.json"
+        return cls(name, json.loads(path.read_text("utf-8")) if path.exists() else None)
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        if self.found is None:
+            raise MissingError(f"there is no docs/results/{self.name}.json; `make bench` writes it")
+        return self.found
+
+    def measurement(self, candidate: str, dtype: str, length: str) -> Mapping[str, Any]:
+        """The one line for this candidate, dtype and row length."""
+        found = [m for m in self.series(candidate, dtype) if str(m["M"]) == length]
+        if len(found) == 1:
+            return found[0]
+        lengths = " ".join(str(m["M"]) for m in self.series(candidate, dtype))
+        raise MissingError(f"{candidate} has not one row length {length} in {dtype}; there are {lengths}")
+
+    def series(self, candidate: str, dtype: str) -> list[Mapping[str, Any]]:
+        """All lines of a candidate in a dtype, short rows first."""
+        lines = self.record["measurements"]
+        same = [m for m in lines if m["dtype"] == dtype]
+        if not same:
+            raise MissingError(f"no dtype {dtype}; there are {_names(lines, 'dtype')}")
+        if found := [m for m in same if m["candidate"] == candidate]:
+            return found
+        why = "".join(f" ({reason})" for reason in self._excuses(candidate, dtype))
+        raise MissingError(f"no candidate {candidate} in {dtype}{why}; there are {_names(same, 'candidate')}")
+
+    def some(self, candidate: str, dtype: str) -> list[Mapping[str, Any]]:
+        """The same, or nothing if the record says why it has nothing: a table then has a dash."""
+        return [] if self._excuses(candidate, dtype) else self.series(candidate, dtype)
+
+    def _excuses(self, candidate: str, dtype: str) -> list[str]:
+        """Why the record has no line at all of a candidate in a dtype, in the record's words."""
+        record = self.record
+        if any((m["candidate"], m["dtype"]) == (candidate, dtype) for m in record["measurements"]):
+            return []
+        failures = [
+            f["reason"] for f in record["failures"] if (f["candidate"], f["dtype"]) == (candidate, dtype)
+        ]
+        return [record["missing"][candidate]] if candidate in record["missing"] else failures
+
+
+def _names(lines: Sequence[Mapping[str, Any]], key: str) -> str:
+    return " ".join(dict.fromkeys(line[key] for line in lines))
+
+
+# --- figures in a sentence --------------------------------------------------------------------------
+
+
+def _bandwidth(r: Results, candidate: str, dtype: str, length: str) -> float:
+    m = r.measurement(candidate, dtype, length)
+    copy = r.measurement("copy", dtype, length)
+    return m["ratio"] * 2 * m["N"] * m["M"] * (4 if dtype == "float32" else 2) / copy["us"] * 1e6
+
+
+def _gain(r: Results, ours: str, theirs: str, dtype: str, length: str) -> float:
+    return r.measurement(theirs, dtype, length)["us"] / r.measurement(ours, dtype, length)["us"]
+
+
+def _roof(r: Results, candidate: str, *of: str) -> float:
+    _, moves = WORK[candidate.rpartition(".")[2]]
+    return r.measurement(candidate, *of)["ratio"] * moves / 2
+
+
+def _first_in_calls(r: Results, *of: str) -> float:
+    m = r.measurement(*of)
+    return m["first_s"] * 1e6 / m["us"]
+
+
+def _lowest(r: Results, candidate: str, dtype: str) -> Mapping[str, Any]:
+    return min(r.series(candidate, dtype), key=lambda m: m["ratio"])
+
+
+NUMBERS: dict[str, tuple[str, Callable[..., float]]] = {  # name: (arguments, figure)
+    # its bandwidth over the copy's
+    "ratio": ("candidate dtype length", lambda r, *of: r.measurement(*of)["ratio"]),
+    # the same, counting all that the rung moves
+    "roof": ("candidate dtype length", _roof),
+    "time": ("candidate dtype length", lambda r, *of: r.measurement(*of)["us"]),
+    # of the first call, compilation included, and how many later ones take as long
+    "first": ("candidate dtype length", lambda r, *of: r.measurement(*of)["first_s"] * 1e6),
+    "first-in-calls": ("candidate dtype length", _first_in_calls),
+    # bytes a second, the input and the output counted once
+    "bandwidth": ("candidate dtype length", _bandwidth),
+    # how many times the first is as fast as the second
+    "gain": ("candidate candidate dtype length", _gain),
+    # over all row lengths
+    "lowest": ("candidate dtype", lambda r, *of: _lowest(r, *of)["ratio"]),
+    "lowest-length": ("candidate dtype", lambda r, *of: _lowest(r, *of)["M"]),
+}
+
+
+def number(results: Results, name: str, arguments: Sequence[str]) -> float:
+    """The figure, not rounded."""
+    if name not in NUMBERS:
+        raise MissingError(f"there is no figure {name}; there are {' '.join(NUMBERS)}")
+    wanted, figure = NUMBERS[name]
+    if len(arguments) != len(wanted.split()):
+        raise MissingError(f"{name} takes: {wanted}")
+    return float(figure(results, *arguments))
+
+
+def _spelled(name: str, value: float) -> str:
+    """A figure with its unit, as many digits as it deserves."""
+    if name in ("time", "first"):
+        return duration(value)
+    if name == "bandwidth":
+        return f"{value / 1e12:.2f} TB/s"
+    if name == "lowest-length":
+        return str(int(value))
+    return f"{value:.2f}" if value < 10 else digits(value)
+
+
+def duration(us: float) -> str:
+    """Microseconds in the unit that suits them."""
+    for unit, size in ("s", 1e6), ("ms", 1e3):
+        if us >= 0.95 * size:
+            return f"{digits(us / size)} {unit}"
+    return f"{digits(us)} µs"
+
+
+def digits(value: float) -> str:
+    """Two significant digits."""
+    rounded = float(f"{value:.1e}")
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.1f}"
+
+
+def _entry(results: Results, part: str, key: str) -> str:
+    """What the record says in its stamp or of its method."""
+    entries = results.record[part]
+    if key not in entries:
+        raise MissingError(f"no {key} in the {part}; there are {' '.join(entries)}")
+    return escape(str(entries[key]), quote=False)
+
+
+# --- what stands on a line of its own ---------------------------------------------------------------
+
+
+def _table(r: Results, words: Words, dtype: str, *chosen: str) -> str:
+    """Ratios to the copy: a line for each row length, a column for each candidate; all if none is chosen."""
+    of_copy = r.series("copy", dtype)
+    lengths = [word for word in chosen if word.isdigit()] or [str(m["M"]) for m in of_copy]
+    lines = [m for m in r.record["measurements"] if m["dtype"] == dtype]
+    names = [word for word in chosen if not word.isdigit()] or [
+        name for name in _names(lines, "candidate").split() if name != "copy"
+    ]
+    found = {(m["candidate"], str(m["M"])): m for name in names for m in r.some(name, dtype)}
+    head = "".join(f'<th scope="col">{_breakable(name)}</th>' for name in names)
+    rows = []
+    for length in lengths:
+        cells = {name: f"{found[name, length]['ratio']:.2f}" for name in names if (name, length) in found}
+        best = max(cells.values(), default="")
+        shown = "".join(f"<td>{_emphasis(cells.get(name, '–'), best)}</td>" for name in names)
+        speed = _bandwidth(r, "copy", dtype, length) / 1e12
+        rows.append(f'<tr><th scope="row">{length}</th><td>{speed:.2f}</td>{shown}</tr>')
+    return (
+        f'<div class="results" tabindex="0" role="region" aria-label="{words.region.format(dtype)}"'
+        f' data-search-exclude="true"><table class="results__table"><thead><tr>'
+        f'<th scope="col">{words.length}</th><th scope="col">{words.copy}</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _emphasis(cell: str, best: str) -> str:
+    return f"<strong>{cell}</strong>" if cell == best else cell
+
+
+def _breakable(name: str) -> str:
+    """A candidate's name, which may break in a narrow column."""
+    return re.sub(r"([._])", r"\1<wbr>", escape(name))
+
+
+def _left_out(r: Results, words: Words) -> str:
+    """The candidates that could not be had, and where others failed, each with the reason as it was given."""
+    record = r.record
+    entries = [(name, "", reason) for name, reason in record["missing"].items()]
+    for failure in record["failures"]:
+        (N, M), *more = failure["shapes"]
+        places = [failure["dtype"], f"{N} × {M}"] + [words.more.format(len(more))] * bool(more)
+        entries.append((failure["candidate"], words.comma.join(places), failure["reason"]))
+    if not entries:
+        return f"<p>{words.nothing}</p>"
+    items = (
+        f"<li><strong>{escape(name)}</strong>{words.comma * bool(place)}{place}{words.colon}"
+        f'<code lang="en">{escape(reason, quote=False)}</code></li>'
+        for name, place, reason in entries
+    )
+    return f'<ul data-search-exclude="true">{"".join(items)}</ul>'
+
+
+def _own_words(r: Results) -> str:
+    """How the record says that it was made."""
+    items = (
+        f"<dt><code>{escape(key)}</code></dt><dd>{escape(str(value), quote=False)}</dd>"
+        for key, value in r.record["method"].items()
+    )
+    return f'<dl class="method" lang="en" data-search-exclude="true">{"".join(items)}</dl>'
+
+
+def _source(r: Results, words: Words, url: str) -> str:
+    """Where and with what the record was made, and the way to it."""
+    record = r.record
+    stamp, packages = record["stamp"], record["packages"]
+    parts = [stamp["device"], f"{words.driver} {stamp['driver']}", f"CUDA {stamp['cuda']}"]
+    parts += [f"{name} {stamp[name]}" for name in ("torch", "tilelang")]
+    parts += [f"{name} {version}" for name, version in packages.items()]
+    day = f'<time datetime="{stamp["date"]}">{stamp["date"]}</time>'
+    commit = [f"{words.commit} {stamp['commit'][:7]}"] if stamp["commit"] else []
+    link = f'<a href="{escape(url)}" download>{words.download}</a>'
+    line = " · ".join([*(escape(part) for part in parts), day, *commit, link])
+    return f'<p class="source" data-search-exclude="true">{line}</p>'
+
+
+def _plot(r: Results, language: str, dtype: str, *names: str) -> str:
+    return plot({name: lines for name in names if (lines := r.some(name, dtype))}, dtype, language)
+
+
+def _roofline(r: Results, language: str, dtype: str, length: str, *names: str) -> str:
+    copy = _bandwidth(r, "copy", dtype, length)
+    lines = {name: r.measurement(name, dtype, length) for name in names}
+    return roofline(lines, copy, r.record["stamp"]["device"], dtype, language)
+
+
+# --- pages ------------------------------------------------------------------------------------------
+
+
+def calls(text: str) -> list[str]:
+    """Every placeholder of a page, in order, with white space that says nothing taken out."""
+    return [_plain(match) for _, line in outside(text) for match in _outside_spans(line)]
+
+
+def _plain(match: re.Match[str]) -> str:
+    return " ".join(match["rest"].split())
+
+
+def _outside_spans(line: str) -> list[re.Match[str]]:
+    spans = [span.span() for span in SPAN.finditer(line)]
+    return [
+        match
+        for match in PLACEHOLDER.finditer(line)
+        if not any(start < match.start() < end for start, end in spans)
+    ]
+
+
+def expand(text: str, results: Results, language: str, url: str, where: str) -> str:
+    """The page with the record's figures in it, line for line.
+
+    Args:
+        text: the page's Markdown; what stands in fences and code spans stays.
+        results: of the device that the pages tell of.
+        language: of the page, "zh" or "en".
+        url: of the record, from the page.
+        where: the page's path, for complaints.
+
+    Raises:
+        MissingError: one line for each placeholder that cannot be filled.
+    """
+    lines, complaints = text.split("\n"), []
+    for at, line in outside(text):
+        for match in reversed(_outside_spans(line)):
+            try:
+                put = _filled(match, line, results, language, url)
+            except KeyError as error:
+                complaints.append(f"{where}:{at}: {match[0]}: charts.py does not know {error}")
+                continue
+            except MissingError as error:
+                complaints.append(f"{where}:{at}: {match[0]}: {error}")
+                continue
+            lines[at - 1] = lines[at - 1][: match.start()] + put + lines[at - 1][match.end() :]
+    if complaints:
+        raise MissingError("\n".join(complaints))
+    return "\n".join(lines)
+
+
+def _filled(match: re.Match[str], line: str, results: Results, language: str, url: str) -> str:
+    call = CALL.fullmatch(match["rest"])
+    if call is None:
+        raise MissingError("expected {{ results:name argument … }}")
+    name, arguments = call["name"], call["arguments"].split()
+    if name in NUMBERS:
+        return _spelled(name, number(results, name, arguments))
+    if name in ("stamp", "method") and len(arguments) == 1:
+        return _entry(results, name, *arguments)
+    words = WORDS[language]
+    blocks: dict[str, tuple[int, Callable[[], str]]] = {  # name: (the arguments it needs, what it draws)
+        "table": (1, lambda: _table(results, words, *arguments)),  # dtype length … candidate …
+        "plot": (2, lambda: _plot(results, language, *arguments)),  # dtype candidate …
+        "roofline": (3, lambda: _roofline(results, language, *arguments)),  # dtype length candidate …
+        "source": (0, lambda: _source(results, words, url)),
+        "left-out": (0, lambda: _left_out(results, words)),
+        "own-words": (0, lambda: _own_words(results)),
+    }
+    if name not in blocks:
+        raise MissingError(
+            f"there is no {name}; there are {' '.join([*NUMBERS, 'stamp', 'method', *blocks])}"
+        )
+    least, draw = blocks[name]
+    if len(arguments) < least or (arguments and not least):
+        raise MissingError(f"{name} takes {f'at least {least}' if least else 'no'} arguments")
+    if line.strip() != match[0]:
+        raise MissingError(f"{name} stands on a line of its own")
+    return draw()

@@ -1,0 +1,308 @@
+"""What pages take from benchmark records is there, is the same in both languages, and is typed nowhere."""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from camp_softmax import reference
+from camp_softmax.bench import report
+from camp_softmax.bench.measure import Case, Measurement, Outcome
+from charts import PEAK, WORK, _spread, plot, roofline
+from prose import Pages, numbers, read
+from results import MissingError, Results, calls, digits, duration, expand, number
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "results"
+PAGES = read(ROOT)
+NAME = re.search(r"^  results: (\S+)", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)[1]
+TIMED = re.compile(r".* (?:[TGM]B/s|µs|ms|ns)")
+
+
+def typed_complaints(pages: Pages) -> Iterator[str]:
+    """Times and bandwidths in prose: no page may state one that no record holds."""
+    for page, text in pages.items():
+        for found, line in numbers(text).items():
+            if TIMED.fullmatch(found):
+                yield f"{page}:{line}: {found} is typed by hand; take it from a record: {{{{ results:… }}}}"
+
+
+def test_no_measurement_is_typed() -> None:
+    assert not (found := list(typed_complaints(PAGES))), "\n".join(found)
+
+
+@pytest.mark.parametrize("line", ["7 µs", "4.1 TB/s", "用了 3 毫秒", "12 ns", "800 GB/s"])
+def test_a_typed_measurement_is_named(line: str) -> None:
+    (found,) = typed_complaints({"docs/zh/a.md": f"# A\n\n{line}\n"})
+    assert found.startswith("docs/zh/a.md:3: ")
+
+
+def test_sizes_and_references_are_no_measurements() -> None:
+    assert not list(typed_complaints({"a.md": "16 KiB, 3 次, {{ results:time auto float32 4096 }}, 7 px"}))
+
+
+def test_every_reference_is_in_the_record() -> None:
+    results = Results.load(FOLDER, NAME)
+    for page, text in PAGES.items():
+        if calls(text):
+            assert page.startswith("docs/"), f"{page}: a README is shown as it is"
+            expand(text, results, page.split("/")[1], "", page)
+
+
+def test_records_are_of_a_gpu_as_the_benchmark_writes_them() -> None:
+    for path in FOLDER.iterdir():
+        text = path.read_text("utf-8")
+        found = json.loads(text)
+        assert (found["schema"], found["gpu"]) == (report.SCHEMA, True), path.name
+        assert text == report.dump(found), path.name
+
+
+# --- on a small record ------------------------------------------------------------------------------
+
+TIMES = {"copy": 10.0, "torch": 20.0, "cuda.three_pass": 40.0, "cuda.online": 16.0}
+STAMP = {"device": "NVIDIA H200", "driver": "1.2", "cuda": "13.0", "torch": "2.11", "tilelang": "0.1.15"}
+STAMP |= {"python": "3.12", "date": "2026-11-30", "commit": "0123456789"}
+
+
+def record(shapes=((1000, 1000), (1024, 1024), (512, 2048))) -> dict:
+    """As a run writes it: quack is missing, liger fails, torch is slower on long rows."""
+    outcome = Outcome()
+    for (N, M), (name, us) in itertools.product(shapes, TIMES.items()):
+        us *= 1 + (name == "torch") * (M > 1024)
+        line = Measurement("float32", N, M, name, us, us, us, round(10 / us, 4), None, first_s=3.0)
+        outcome.measurements.append(line)
+    outcome.failures += [
+        (Case("softmax", torch.float32, N, M, "cuda"), "liger", "a <b> error") for N, M in shapes
+    ]
+    return report.record(
+        outcome,
+        kind="bandwidth",
+        operator="softmax",
+        stamp=STAMP,
+        method={"rounds": 30},
+        missing={"quack": "no quack"},
+    )
+
+
+SMALL = Results("small", record())
+
+
+def shown(text: str, language: str = "en", results: Results = SMALL) -> str:
+    return expand(text, results, language, "a.json", "docs/en/a.md")
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ("ratio torch float32 1024", "0.50"),
+        ("gain cuda.online cuda.three_pass float32 1024", "2.50"),
+        ("gain copy cuda.three_pass float32 2048", "4.00"),
+        ("time cuda.online float32 1024", "16 µs"),
+        ("bandwidth torch float32 1024", "0.42 TB/s"),
+        ("roof cuda.three_pass float32 1024", "0.62"),
+        ("lowest torch float32", "0.25"),
+        ("lowest-length torch float32", "2048"),
+        ("first torch float32 1024", "3.0 s"),
+        ("first-in-calls torch float32 1024", "150,000"),
+        ("method rounds", "30"),
+        ("stamp device", "NVIDIA H200"),
+    ],
+)
+def test_a_figure_stands_in_the_sentence(call: str, text: str) -> None:
+    assert shown(f"- a {{{{ results:{call} }}}}, b") == f"- a {text}, b"
+    if call.split()[0] in ("ratio", "gain"):
+        assert number(SMALL, call.split()[0], call.split()[1:]) == float(text)
+
+
+def test_figures_have_two_digits_and_the_unit_that_suits_them() -> None:
+    assert [digits(value) for value in (1.26, 9.96, 35.4, 62713)] == ["1.3", "10", "35", "63,000"]
+    assert [duration(us) for us in (9.87, 258.3, 960, 2.14e6)] == ["9.9 µs", "260 µs", "1.0 ms", "2.1 s"]
+
+
+def test_bandwidth_counts_bytes_of_the_dtype() -> None:
+    halved = json.loads(json.dumps(record()).replace("float32", "bfloat16"))
+    assert number(Results("a", halved), "bandwidth", ["copy", "bfloat16", "1024"]) == pytest.approx(
+        4 * 2**20 / 10e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "{{ results:ratio torch float32 4096 }}",
+            "torch has not one row length 4096 in float32; there are 1000 1024",
+        ),
+        ("{{ results:ratio triton float32 1024 }}", "no candidate triton in float32; there are copy torch"),
+        (
+            "{{ results:ratio quack float32 1024 }}",
+            "no candidate quack in float32 (no quack); there are copy",
+        ),
+        ("{{ results:ratio liger float32 1024 }}", "no candidate liger in float32 (a <b> error); there are"),
+        ("{{ results:ratio torch float16 1024 }}", "no dtype float16; there are float32"),
+        ("{{ results:ratio torch float32 }}", "ratio takes: candidate dtype length"),
+        ("{{ results:roof torch float32 1024 }}", "charts.py does not know 'torch'"),
+        ("{{ results:speed torch }}", "there is no speed; there are ratio roof time"),
+        ("{{ results: ratio }}", "expected {{ results:name argument … }}"),
+        ("{{ results ratio }}", "expected {{ results:name argument … }}"),
+        ("{{ results:stamp host }}", "no host in the stamp; there are device driver"),
+        ("{{ results:table }}", "table takes at least 1 arguments"),
+        ("{{ results:source all }}", "source takes no arguments"),
+        ("see {{ results:source }}", "source stands on a line of its own"),
+        ("{{ results:table float32 triton }}", "no candidate triton in float32"),
+    ],
+)
+def test_what_the_record_lacks_is_named_with_its_place(text: str, complaint: str) -> None:
+    with pytest.raises(MissingError) as caught:
+        shown(f"# A\n\n{text}\n")
+    assert str(caught.value).startswith(f"docs/en/a.md:3: {text.removeprefix('see ')}: {complaint}")
+
+
+def test_all_complaints_of_a_page_come_at_once() -> None:
+    with pytest.raises(MissingError, match=r"a\.md:1: .*\n.*a\.md:2: .*\n.*a\.md:2: "):
+        shown("{{ results:a }}\n{{ results:c }} {{ results:b }}")
+
+
+def test_a_record_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match=r"there is no docs/results/small\.json"):
+        shown("{{ results:stamp device }}", results=Results.load(tmp_path, "small"))
+    assert shown("{{ result }}", results=Results.load(tmp_path, "small")) == "{{ result }}"
+    (tmp_path / "small.json").write_text(report.dump(record()), "utf-8")
+    assert Results.load(tmp_path, "small") == SMALL
+
+
+def test_code_stays_as_it_is_and_lines_stay_where_they_are() -> None:
+    code = "`{{ results:a }}`\n\n```console\n$ {{ results:a }}\n```\n\n"
+    text = shown(f"{code}{{{{ results:table float32 }}}}\n\n{{{{ results:plot float32 torch }}}}\nend")
+    assert text.startswith(code)
+    assert text.split("\n")[-1] == "end"
+    assert text.count("\n") == 9
+    assert calls(f"{code}{{{{results:ratio  a}}}} {{{{ results:b }}}}") == [":ratio a", ":b"]
+
+
+def cells(html: str) -> list[list[str]]:
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", html)]
+
+
+def test_a_table_has_the_chosen_lengths_and_candidates() -> None:
+    head, *rows = cells(shown("{{ results:table float32 1024 2048 torch quack liger cuda.online }}", "zh"))
+    assert head == ["行长", "复制，TB/s", "torch", "quack", "liger", "cuda.<wbr>online"]
+    assert rows == [
+        ["1024", "0.84", "0.50", "–", "–", "<strong>0.62</strong>"],
+        ["2048", "0.84", "0.25", "–", "–", "<strong>0.62</strong>"],
+    ]
+    head, *rows = cells(shown("{{ results:table float32 }}"))
+    assert head[2:] == ["torch", "cuda.<wbr>three_<wbr>pass", "cuda.<wbr>online"]
+    assert [row[0] for row in rows] == ["1000", "1024", "2048"]
+
+
+def test_what_was_left_out_is_told_with_its_reason() -> None:
+    left_out = shown("{{ results:left-out }}")
+    assert '<strong>quack</strong>: <code lang="en">no quack</code>' in left_out
+    assert "<strong>liger</strong>, float32, 512 × 2048, and 2 more" in left_out
+    assert "a &lt;b&gt; error" in left_out
+    none = record() | {"missing": {}, "failures": []}
+    assert shown("{{ results:left-out }}", "zh", Results("a", none)) == "<p>没有。</p>"
+
+
+def test_the_source_says_where_and_leads_to_the_record() -> None:
+    line = shown("{{ results:source }}")
+    told = re.sub("<[^>]*>", "", line)
+    assert told.startswith("NVIDIA H200 · driver 1.2 · CUDA 13.0 · torch 2.11 · tilelang 0.1.15")
+    assert told.endswith("2026-11-30 · commit 0123456 · download the record")
+    assert '<a href="a.json" download>' in line
+    assert "<dt><code>rounds</code></dt><dd>30</dd>" in shown("{{ results:own-words }}")
+
+
+# --- charts -----------------------------------------------------------------------------------------
+
+
+def test_operations_go_with_the_moves_of_the_model() -> None:
+    for rung, (_, moves) in WORK.items():
+        assert moves == sum(reference.SCANS[rung]), rung
+
+
+def drawn(text: str, language: str) -> ElementTree.Element:
+    return ElementTree.fromstring(shown(text, language))
+
+
+def texts(svg: ElementTree.Element) -> list[str]:
+    return ["".join(node.itertext()) for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+
+
+CHARTS = [
+    "{{ results:plot float32 torch quack cuda.three_pass cuda.online }}",
+    "{{ results:roofline float32 1024 cuda.three_pass cuda.online }}",
+]
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_charts_agree_between_languages_and_have_no_colour_of_their_own(chart: str) -> None:
+    zh, en = (shown(chart, language) for language in ("zh", "en"))
+    assert re.findall("<(?:path|circle|polyline)[^>]*>", zh) == re.findall(
+        "<(?:path|circle|polyline)[^>]*>", en
+    )
+    for language, svg in ("zh", zh), ("en", en):
+        tree = ElementTree.fromstring(svg)
+        assert {"cuda.online", "cuda.three_pass"} <= set(texts(tree))
+        assert "\n" not in svg
+        assert not re.search("#[0-9a-fA-F]{3}", svg)
+        title, description = tree[0].text, tree[1].text
+        assert bool(re.search("[\u4e00-\u9fff]", title)) == (language == "zh")
+        assert "cuda.online" in description
+
+
+def test_a_plot_joins_powers_of_two_and_names_each_line() -> None:
+    svg = drawn(CHARTS[0], "en")
+    lines = [node.get("points").split() for node in svg.iter("{http://www.w3.org/2000/svg}polyline")]
+    assert [len(line) for line in lines] == [2, 2, 2]  # quack is missing, 1000 is a point
+    assert len(list(svg.iter("{http://www.w3.org/2000/svg}circle"))) == 3
+    assert {"torch", "copy = 1", "1024", "2048"} <= set(texts(svg))
+    (x, torch_y), (same_x, three_y), _ = (map(float, line[-1].split(",")) for line in lines)
+    assert x == same_x
+    assert torch_y == three_y  # both at 0.25 there
+    rules = [node.get("d") for node in svg.iter("{http://www.w3.org/2000/svg}path")][:3]
+    zero, half, one = (float(re.match(r"M[\d.]+ ([\d.]+)H", rule)[1]) for rule in rules)
+    assert half == pytest.approx((zero + one) / 2, abs=0.1)
+    assert torch_y == pytest.approx((zero + half) / 2, abs=0.1)
+    assert one > 16  # the copy's label is above its line
+
+
+def test_points_of_a_roofline_lie_where_bytes_and_time_put_them() -> None:
+    """At 0.6 of the copy's bandwidth for all that it moves, a point lies that far below the slope."""
+    lines = {name: SMALL.measurement(name, "float32", "1024") for name in ("cuda.three_pass", "cuda.online")}
+    svg = ElementTree.fromstring(roofline(lines, 2**23 / 10e-6, "NVIDIA H200", "float32", "en"))
+    row_sum, *points = (
+        (float(node.get("cx")), float(node.get("cy")))
+        for node in svg.iter("{http://www.w3.org/2000/svg}circle")
+    )
+    assert points[0][0] == row_sum[0]  # 5 operations for 20 bytes, 1 for 4
+    decade = (264 - 24) / 3
+    below = [number(SMALL, "roof", [name, "float32", "1024"]) for name in lines]
+    assert points[0][1] - row_sum[1] == pytest.approx(
+        -decade * torch.tensor(below[0]).log10().item(), abs=0.2
+    )
+    with pytest.raises(KeyError, match="Other"):
+        roofline(lines, 1e12, "Other", "float32", "en")
+
+
+def test_labels_are_near_their_lines() -> None:
+    assert _spread([10, 12, 90], 16, 0, 100) == [10, 26, 90]
+    assert _spread([95, 99], 16, 0, 100) == [84, 100]
+
+
+def test_labels_keep_their_distance_and_stay_inside() -> None:
+    for wanted in ([10.0] * 5, [0.0, 3, 50, 52, 100], [99.0, 99, 100]):
+        places = _spread(wanted, 16, 0, 100)
+        assert all(low + 16 <= high for low, high in itertools.pairwise(places))
+        assert places[-1] <= 100
+
+
+def test_one_length_alone_can_be_drawn() -> None:
+    assert "polyline" in plot({"torch": SMALL.series("torch", "float32")[:1]}, "float32", "en")
+    assert PEAK["NVIDIA H200"] == 132 * 128 * 2 * 1.98e9 // 1e11 * 1e11
