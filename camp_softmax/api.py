@@ -165,7 +165,7 @@ def _fastest(name: str, x: Tensor, M: int) -> str:
 
 
 def _cuda(name: str, rows: Tensor) -> Tensor:
-    return _backend("cuda").launch(name, rows)
+    return _backend("cuda")._launch(name, rows)
 
 
 def _tilelang(name: str, rows: Tensor) -> Tensor:

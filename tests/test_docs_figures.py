@@ -1,5 +1,6 @@
 """The figures say what the package computes, in both languages."""
 
+import html
 import itertools
 import math
 import re
@@ -10,6 +11,8 @@ import pytest
 import torch
 
 from camp_softmax import reference
+from cases import TUTORIAL_SHAPES
+from prose import read
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures"
@@ -163,6 +166,41 @@ def test_moved_counts_what_the_model_counts(language):
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
+def test_cases_shows_the_tiles_that_each_shape_needs(language):
+    """One outline a tile of 16 x 256, hatching where the shape leaves places empty."""
+    svg = (FIGURES / f"cases.{language}.svg").read_text("utf-8")
+    drawings = re.findall(r'<g data-case="(\d+) × (\d+)">(.*?)</g>', svg, re.DOTALL)
+    assert [(int(N), int(M)) for N, M, _ in drawings] == TUTORIAL_SHAPES
+    for rows, columns, drawn in drawings:
+        N, M = int(rows), int(columns)
+        assert drawn.count('stroke="var(--mask)"') == math.ceil(N / 16) * math.ceil(M / 256)
+        assert ("fig-cases-mask" in drawn) == bool(N % 16 or M % 256)
+    assert [text for text in texts(svg) if " × " in text] == [
+        f"{N} × {M}" for N, M in [*TUTORIAL_SHAPES, (1, 4)]
+    ]
+    assert [text for text in texts(svg) if re.fullmatch(r"−?\d+", text)] == ["−1000", "0", "1000", "1"]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_points_quotes_the_kernel(language):
+    """Each line of code in the figure stands in the kernel, in this order; the six numbers are all there."""
+    svg = (FIGURES / f"points.{language}.svg").read_text("utf-8")
+    quoted = [html.unescape(code) for code in re.findall(r'data-code="">(.*?)</text>', svg)]
+    source = (ROOT / "camp_softmax/tilelang/online.py").read_text("utf-8")
+    load, merge, kernel = (
+        source.partition(f"[start:{part}]")[2].partition(f"[end:{part}]")[0]
+        for part in ("load", "merge", "softmax")
+    )
+    kernel = kernel.replace("load_tile(", load + "load_tile(", 1).replace("merge_tile(", merge, 1)
+    position = 0
+    for code in quoted:
+        assert code in kernel[position:], code
+        position = kernel.index(code, position)
+    numbers = re.findall(r'font-weight="600">(\d)</text>', svg)
+    assert list(dict.fromkeys(sorted(numbers))) == list("123456")
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
 def test_route_counts_what_the_model_counts_and_promises_nothing(language):
     """A square for each read or write of the row; dashed until there is a kernel; chapters that exist."""
     svg = (FIGURES / f"route.{language}.svg").read_text(encoding="utf-8")
@@ -182,6 +220,26 @@ def test_route_counts_what_the_model_counts_and_promises_nothing(language):
     named = {found[1] for text in between if (found := re.search(r"(\d+)( 章)?[:：]", text))}
     assert named
     assert named <= chapters
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_routes_stop_at_the_pages_of_the_lists(language):
+    """A dot for each page of a list, in its row and order; a row is labelled with the title of its page."""
+    svg = (FIGURES / f"routes.{language}.svg").read_text("utf-8")
+    pages = read(ROOT)
+    labels = re.findall(r'<text x="0" y="(\d+)" data-page="(.+?)">(.+?)</text>', svg)
+    rows = {int(y) - 5: page for y, page, _ in labels}
+    for _, page, title in labels:
+        assert pages[f"docs/{language}/{page}"].startswith(f"# {title}\n")
+    stops = {
+        route: [rows[int(y)] for y in re.findall(r'<circle cx="\d+" cy="(\d+)" r="6"/>', drawn)]
+        for route, drawn in re.findall(r'<g data-route="(.+?)">(.*?)</g>', svg, re.DOTALL)
+    }
+    _, *sections = pages[f"docs/{language}/routes.md"].split("\n## ")
+    link = re.compile(r"^\d+\. \[.+?\]\((.+?)\)", re.MULTILINE)
+    listed = {re.search(r"\{#(.+?)\}", section)[1]: link.findall(section) for section in sections}
+    assert stops == listed
+    assert set(rows.values()) == set(itertools.chain(*stops.values()))
 
 
 @pytest.mark.parametrize("name", sorted({path.name.split(".")[0] for path in FIGURES.glob("*.svg")}))

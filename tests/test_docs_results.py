@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,9 +14,9 @@ import torch
 from camp_softmax import reference
 from camp_softmax.bench import report
 from camp_softmax.bench.measure import Case, Measurement, Outcome
-from charts import PEAK, WORK, _spread, plot, roofline
+from charts import PEAK, ROW_SUM, WORK, _spread, plot, roofline
 from prose import Pages, numbers, read
-from results import MissingError, Results, calls, digits, duration, expand, number
+from results import NBSP, MissingError, Results, calls, digits, duration, expand, number
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "results"
@@ -114,14 +115,19 @@ def shown(text: str, language: str = "en", results: Results = SMALL) -> str:
     ],
 )
 def test_a_figure_stands_in_the_sentence(call: str, text: str) -> None:
-    assert shown(f"- a {{{{ results:{call} }}}}, b") == f"- a {text}, b"
+    assert shown(f"- a {{{{ results:{call} }}}}, b").replace(NBSP, " ") == f"- a {text}, b"
     if call.split()[0] in ("ratio", "gain"):
         assert number(SMALL, call.split()[0], call.split()[1:]) == float(text)
 
 
 def test_figures_have_two_digits_and_the_unit_that_suits_them() -> None:
     assert [digits(value) for value in (1.26, 9.96, 35.4, 62713)] == ["1.3", "10", "35", "63,000"]
-    assert [duration(us) for us in (9.87, 258.3, 960, 2.14e6)] == ["9.9 µs", "260 µs", "1.0 ms", "2.1 s"]
+    assert [duration(us).replace(NBSP, " ") for us in (9.87, 258.3, 960, 2.14e6)] == [
+        "9.9 µs",
+        "260 µs",
+        "1.0 ms",
+        "2.1 s",
+    ]
 
 
 def test_bandwidth_counts_bytes_of_the_dtype() -> None:
@@ -199,6 +205,12 @@ def test_a_table_has_the_chosen_lengths_and_candidates() -> None:
     head, *rows = cells(shown("{{ results:table float32 }}"))
     assert head[2:] == ["torch", "cuda.<wbr>three_<wbr>pass", "cuda.<wbr>online"]
     assert [row[0] for row in rows] == ["1000", "1024", "2048"]
+    other = json.loads(json.dumps(record()).replace("float32", "float16"))
+    both = record() | {"measurements": record()["measurements"] + other["measurements"]}
+    captions = re.findall(
+        "<caption><code>(.*?)</code>", shown("{{ results:tables }}", "zh", Results("a", both))
+    )
+    assert captions == ["float32", "float16"]
 
 
 def test_what_was_left_out_is_told_with_its_reason() -> None:
@@ -223,8 +235,19 @@ def test_the_source_says_where_and_leads_to_the_record() -> None:
 
 
 def test_operations_go_with_the_moves_of_the_model() -> None:
+    """And with the table of chapter 11."""
     for rung, (_, moves) in WORK.items():
         assert moves == sum(reference.SCANS[rung]), rung
+    counted = runpy.run_path(str(ROOT / "snippets/benchmark/intensity.py"))["WORK"]
+    shown = {name: (operations, reads + writes) for name, (reads, writes, _, operations) in counted.items()}
+    names = {
+        "three_pass": "three passes",
+        "online": "two scans",
+        "single_read": "one read",
+        "cluster": "one read",
+    }
+    assert {rung: shown[name] for rung, name in names.items()} == WORK
+    assert shown["row sum"] == ROW_SUM
 
 
 def drawn(text: str, language: str) -> ElementTree.Element:

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from camp_softmax.tilelang import online
+from camp_softmax.tilelang import online, rows
 from cases import CASES, TUTORIAL_SHAPES, check_softmax, random
 
 ROOT = Path(__file__).parents[1]
@@ -56,6 +56,11 @@ STANDS_IN = {
         lambda: {"softmax_kernel": load("no_second_scan").softmax_kernel},
         {"random", "uniform 0", "ascending tiles", "a spike at every position"},
     ),
+    "floor_tiles": (
+        lambda: {"softmax_kernel": load("floor_tiles").softmax_kernel},
+        {"uniform 0", "only the tail", "a spike at every position"},
+    ),
+    "max_from_zero": (lambda: {"LOWEST": load("max_from_zero").LOWEST}, {"uniform -1000", "only the tail"}),
     "start_at_minus_inf": (lambda: {"LOWEST": -torch.inf}, {"first tile -inf", "only the tail"}),
 }
 NOT_KERNELS = {
@@ -86,11 +91,11 @@ def test_the_wrong_kernel_is_rejected(monkeypatch, mistake):
     changes, must_fail = STANDS_IN[mistake]
     for name, value in changes().items():
         monkeypatch.setattr(online, name, value)
-    online._kernel.cache_clear()
+    rows.kernel.cache_clear()
     try:
         assert failures(must_fail) == must_fail
     finally:
-        online._kernel.cache_clear()
+        rows.kernel.cache_clear()
 
 
 def test_the_right_kernel_is_not():
@@ -100,7 +105,7 @@ def test_the_right_kernel_is_not():
 def test_tile_max_merge_passes_the_tutorial_s_own_shapes(monkeypatch):
     """Why it circulates: on ordinary numbers it is right."""
     monkeypatch.setattr(online, "softmax_kernel", load("tile_max_merge").softmax_kernel)
-    online._kernel.cache_clear()
+    rows.kernel.cache_clear()
     try:
         for shape in TUTORIAL_SHAPES[:4]:
             x = random(*shape)
@@ -108,4 +113,4 @@ def test_tile_max_merge_passes_the_tutorial_s_own_shapes(monkeypatch):
                 online.softmax(x.to(DEVICE)).cpu(), torch.softmax(x, 1), atol=2e-3, rtol=2e-3
             )
     finally:
-        online._kernel.cache_clear()
+        rows.kernel.cache_clear()

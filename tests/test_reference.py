@@ -352,6 +352,84 @@ def test_weights_from_the_lse(row):
         assert 2 ** (x * LOG2E - lse) == pytest.approx(want, rel=1e-11)
 
 
+WEIGHT = st.floats(1e-6, 1)
+TOLERANCE = st.sampled_from([1e-8, 1e-5, 1e-4, 2e-3, 1e-2, 1e-1])
+PART = st.sampled_from([0.0, 0.5, 0.99, 1.01, 2.0])  # of what is allowed: both sides of the limit, near it
+
+
+@pytest.mark.equation("eq-close", r"|y_i - w_i| \le a + r\,|w_i|")
+@given(WEIGHT, TOLERANCE, TOLERANCE, PART, st.sampled_from([-1, 1]))
+def test_close_is_an_absolute_and_a_relative_part(w, a, r, part, sign):
+    want = torch.tensor(w, dtype=torch.float64)
+    got = want + sign * part * (a + r * w)
+    assert torch.isclose(got, want, atol=a, rtol=r) == (part <= 1)
+
+
+@pytest.mark.equation("eq-fake", r"y_i = c\,w_i: \qquad w_i \le \frac{a}{1 - c - r}")
+@given(st.sampled_from([0.0, 0.5]), TOLERANCE, TOLERANCE, PART)
+def test_a_share_of_the_weight_passes_where_the_weight_is_small(c, a, r, part):
+    want = part * torch.tensor(a / (1 - c - r), dtype=torch.float64)
+    assert torch.isclose(c * want, want, atol=a, rtol=r) == (part <= 1)
+
+
+@pytest.mark.equation(
+    "eq-bound",
+    r"|y_i - w_i| \le (16 + k + 4\,|x_i - m|)\,u\,w_i, \qquad k = \min(M, 256) + \frac{M}{256},"
+    r" \qquad u = 2^{-24}",
+)
+@given(st.lists(st.floats(-35, 35, width=32), min_size=1, max_size=12), st.integers(1, 200))
+def test_the_online_form_stays_within_the_bound(row, repeats):
+    x = torch.tensor(row).repeat(repeats)
+    M, u = len(x), 2.0**-24
+    distance = (x - x.max()).abs().double()
+    allowed = (16 + min(M, 256) + M / 256 + 4 * distance) * u
+    torch.testing.assert_close(reference.rtol(torch.float32, M, distance), allowed, rtol=1e-12, atol=0)
+    error = (reference.online(x, 256).double() - reference.softmax(x)).abs()
+    assert (error <= allowed * reference.softmax(x)).all()
+
+
+# --- what a kernel takes at least -------------------------------------------------------------------
+
+RATE = st.floats(1e9, 1e15)  # bytes or operations a second
+COUNT = st.integers(1, 100)
+
+
+@pytest.mark.equation("eq-intensity", r"I = \frac{F}{(r + w)\, b}")
+@given(st.sampled_from(sorted(reference.SCANS)), st.sampled_from([torch.float32, torch.bfloat16]), COUNT)
+def test_intensity_is_operations_over_the_bytes_of_the_model(rung, dtype, F):
+    (r, w), b, shape = reference.SCANS[rung], dtype.itemsize, (17, 513)
+    operations = F * math.prod(shape)
+    assert operations / reference.bytes_moved(rung, shape, dtype) == pytest.approx(F / ((r + w) * b))
+
+
+@pytest.mark.equation("eq-least-time", r"t \ge \max\Bigl(\frac{(r + w)\, b\, n}{B},\; \frac{F n}{P}\Bigr)")
+@given(RATE, RATE, COUNT, COUNT, COUNT, st.floats(0, 1))
+def test_no_overlap_of_moving_and_computing_takes_less(B, P, moves, F, n, overlap):
+    moving, computing = moves * 4 * n / B, F * n / P
+    t = moving + computing - overlap * min(moving, computing)
+    assert t >= max(moving, computing) * (1 - 1e-12)
+    assert moving + computing - min(moving, computing) == pytest.approx(max(moving, computing))  # attained
+
+
+@pytest.mark.equation("eq-roofline", r"\frac{F n}{t} \le \min(I B,\; P)")
+@given(RATE, RATE, COUNT, COUNT, COUNT, st.floats(1, 10))
+def test_the_roof_is_the_least_time_turned_over(B, P, moves, F, n, slower):
+    least = max(moves * 4 * n / B, F * n / P)
+    roof = min(F / (moves * 4) * B, P)
+    assert F * n / least == pytest.approx(roof)
+    assert F * n / (slower * least) <= roof * (1 + 1e-12)
+
+
+@pytest.mark.equation("eq-amdahl", r"S = \frac{1}{(1 - f) + f / g}")
+@given(st.floats(0, 0.999), st.floats(1, 1e6), st.floats(1e-6, 1e3))
+def test_amdahl(f, g, time):
+    before = [f * time, (1 - f) * time]
+    after = [before[0] / g, before[1]]
+    S = 1 / ((1 - f) + f / g)
+    assert sum(before) / sum(after) == pytest.approx(S)
+    assert 1 - 1e-12 <= S <= 1 / (1 - f) * (1 + 1e-12)
+
+
 # --- eager forms and oracle -------------------------------------------------------------------------
 
 

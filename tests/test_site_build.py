@@ -1,5 +1,6 @@
 """The real site, built strictly: it holds together, needs nobody else, and comes out the same twice."""
 
+import ast
 import gzip
 import os
 import re
@@ -135,6 +136,45 @@ def test_every_page_links_to_its_own_source(site: Path) -> None:
         name = source.relative_to(ROOT / "docs" / page.html["lang"]).with_suffix("")
         folder = site if page.html["lang"] == "zh" else site / "en"
         assert path.parent == folder / (name.parent if name.name == "index" else name)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_api_page_says_all_that_the_docstrings_say(site: Path, language: str) -> None:
+    """Word for word and in order, beside a link to the line where the name is defined."""
+    folder = site if language == "zh" else site / "en"
+    page = BeautifulSoup((folder / "api/index.html").read_text("utf-8"), "html.parser")
+    found = page.select(".docstring")
+    assert found
+    for shown in found:
+        link = shown.select_one(".source a")["href"]
+        path, line = link.removeprefix(f"{REPOSITORY}/blob/main/").split("#L")
+        for node in ast.parse((ROOT / path).read_text("utf-8")).body:
+            if getattr(node, "lineno", 0) == int(line):
+                break
+        title = shown.find_previous("h3").code.text
+        assert node.name == title.split(".")[-1]
+        assert re.search(rf"\b{node.name}\b", shown.find_previous("pre").text)
+        said = iter(re.findall(r"\w+", shown.text))
+        wanted = re.sub(r"^(Args|Returns|Raises|Example):$", "", ast.get_docstring(node), flags=re.M)
+        assert [word for word in re.findall(r"\w+", wanted) if word not in said] == [], title
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_routes_state_the_reading_times_of_their_pages(site: Path, language: str) -> None:
+    here = (site if language == "zh" else site / "en") / "routes"
+    page = BeautifulSoup((here / "index.html").read_text("utf-8"), "html.parser")
+    times = []
+    for stop in page.select("article ol > li"):
+        target = BeautifulSoup((here / stop.a["href"] / "index.html").read_text("utf-8"), "html.parser")
+        if said := target.select_one(".reading-time"):  # only chapters and labs say it themselves
+            times.append((number(stop.a.next_sibling), number(said.text)))
+    assert times
+    assert [shown for shown, _ in times] == [said for _, said in times]
+
+
+def number(text: str) -> str:
+    """The first number in a text."""
+    return re.search(r"\d+", text)[0]
 
 
 def test_link_to_the_repository_does_not_ask_it_for_stars(site: Path) -> None:

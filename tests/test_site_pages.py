@@ -252,6 +252,23 @@ def test_reading_time_counts_prose_alone(site: Site) -> None:
     assert not site.html("index.html").select(".reading-time")
 
 
+def test_times_are_those_of_the_pages_and_their_sum(site: Site) -> None:
+    site.page("tutorial/one.md", "# One\n\n" + "word " * 1000)
+    site.page("labs/two.ipynb", notebook({"cell_type": "markdown", "id": "a", "source": "word " * 600}))
+    line = "1. [it]({}), <!-- minutes --> min\n"
+    sections = [
+        line.format("tutorial/one.md") + line.format("labs/two.ipynb"),
+        line.format("tutorial/one.md"),
+    ]
+    site.page(
+        "index.md", "# Home\n" + "".join(f"\n## A\n\nAll <!-- minutes --> min\n\n{s}" for s in sections)
+    )
+    site.build()
+    page = site.html("index.html")
+    assert [item.text for item in page.select("article li")] == ["it, 5 min", "it, 3 min", "it, 5 min"]
+    assert [text.text for text in page.select("article h2 + p")] == ["All 8 min", "All 5 min"]
+
+
 CELLS = [
     {"cell_type": "markdown", "id": "title", "source": "# 标题\n\n[see](../index.md) $x_0$"},
     {"cell_type": "markdown", "id": "part", "source": "## 一节\n\nwords"},
@@ -312,6 +329,88 @@ def test_output_that_cannot_be_shown_ends_the_build(
     with pytest.raises(Abort):
         site.build()
     assert re.search(f"labs/a.ipynb: cell run: .*{complaint}", caplog.text)
+
+
+FUNCTION = """
+def f(x: int, *, mode: str = "a", third: dict[str, int] | None = None, fourth: int = 4) -> int:
+    \"\"\"What `f` does.
+
+    Args:
+        x: a number
+            of any size.
+
+    Returns:
+        x as it came, or
+        none: not here.
+
+    Raises:
+        ValueError: x < 0.
+
+    Example:
+        >>> f(1)
+        1
+    \"\"\"
+"""
+
+
+def test_docstring_becomes_an_entry(site: Site) -> None:
+    site.write("camp_softmax/part.py", FUNCTION)
+    site.write("camp_softmax/__init__.py", "from camp_softmax.part import f\n")
+    site.page("index.md", "# Home\n\n::: camp_softmax.f\n")
+    site.build(repo_url="https://example.org/course/")
+    for language, labels in (
+        ("zh", ["参数", "返回", "抛出", "例子"]),
+        ("en", ["Arguments", "Returns", "Raises", "Example"]),
+    ):
+        page = site.html("index.html", language)
+        assert only(page, "article > .highlight").text.strip().splitlines() == [
+            "f(",
+            "    x: int,",
+            "    *,",
+            '    mode: str = "a",',
+            "    third: dict[str, int] | None = None,",
+            "    fourth: int = 4,",
+            ") -> int",
+        ]
+        entry = only(page, ".docstring")
+        assert [label.text for label in entry.select("strong")] == labels
+        assert [" ".join(item.text.split()) for item in entry.select("dt, dd")] == [
+            "x",
+            "a number of any size.",
+            "ValueError",
+            "x < 0.",
+        ]
+        assert "x as it came, or none: not here." in " ".join(entry.text.split())
+        assert only(entry, ".highlight .gp").text == ">>> "
+        english = [part.get("lang") for part in entry.select(":scope > :is(div:not(.highlight), dl)")]
+        assert english == (["en"] * 4 if language == "zh" else [None] * 4)
+        assert only(entry, ".source a")["href"] == (
+            "https://example.org/course/blob/main/camp_softmax/part.py#L2"
+        )
+    site.build(repo_url="")
+    assert only(site.html("index.html"), ".source").text == "源码 camp_softmax/part.py"
+    assert not site.html("index.html").select(".source a")
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("", "index.md: 'f'"),
+        ("def f(): ...", "index.md: f has no docstring"),
+        (
+            'def f():\n    """Text.\n\n    Yields:\n        int: 1.\n    """',
+            "no form for a section of yields",
+        ),
+    ],
+)
+def test_mark_that_cannot_be_filled_ends_the_build(
+    site: Site, caplog: pytest.LogCaptureFixture, source: str, complaint: str
+) -> None:
+    site.write("camp_softmax/__init__.py", source)
+    site.page("index.md", "# Home\n\n::: camp_softmax.f\n")
+    with pytest.raises(Abort):
+        site.build()
+    assert complaint in caplog.text
 
 
 def test_page_is_described_by_its_question(site: Site) -> None:

@@ -14,7 +14,7 @@ import torch
 from tvm.target import Target
 
 from camp_softmax import tilelang as kernels
-from camp_softmax.tilelang import online
+from camp_softmax.tilelang import online, rows
 
 ROOT = Path(__file__).parents[1]
 SNIPPETS = sorted((ROOT / "snippets").rglob("*.py"))
@@ -44,9 +44,9 @@ def test_programs_of_a_snippet_lower_for_a_gpu(path, monkeypatch, capfd):
     for name in ("LOWEST", "load_tile", "merge_tile"):  # mistakes put their own in their place
         monkeypatch.setattr(online, name, getattr(online, name))
     monkeypatch.setattr(kernels.Kernel, "__init__", recording)
-    online._kernel.cache_clear()
+    rows.kernel.cache_clear()
     runpy.run_path(str(path), run_name="__main__")
-    online._kernel.cache_clear()
+    rows.kernel.cache_clear()
     assert [warnings_of(program, capfd) for program in programs] == [""] * len(programs)
 
 

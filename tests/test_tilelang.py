@@ -1,6 +1,7 @@
 """The TileLang kernels beside the operator: their arguments, the guards before a launch, the CPU target."""
 
 import functools
+import re
 
 import pytest
 import tilelang
@@ -8,10 +9,125 @@ import tilelang.language as T
 import torch
 from tvm.target import Target
 
-from camp_softmax.tilelang import build, cpu, online
-from cases import CASES, LOWEST, check_logsumexp, check_softmax, random
+from camp_softmax.tilelang import build, cluster, cpu, online, rows, single_read
+from cases import CASES, LOWEST, check_log_softmax, check_logsumexp, check_softmax, random
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+HAS_GPU = torch.cuda.is_available()
+DEVICE = "cuda" if HAS_GPU else "cpu"
+GPU = pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")
+CHECKS = {"softmax": check_softmax, "log_softmax": check_log_softmax, "logsumexp": check_logsumexp}
+READ_ONCE = [single_read, pytest.param(cluster, marks=GPU)]
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def name(value) -> str:
+    """Of a module or a dtype, for a test's id."""
+    return getattr(value, "__name__", str(value)).rsplit(".", 1)[-1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("rung", READ_ONCE, ids=name)
+def test_values(rung, dtype):
+    for case, make in CASES.items():
+        if case == "terms that round alike" and rung is single_read and not HAS_GPU:
+            continue  # a lane of a GPU adds up 64 elements, the CPU target a whole group's, one by one
+        for operator, check in CHECKS.items():
+            check(getattr(rung, operator), make().to(DEVICE, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_online_log_softmax(dtype):
+    for make in CASES.values():  # the other operators: test_softmax.py
+        check_log_softmax(online.log_softmax, make().to(DEVICE, dtype))
+
+
+def around_branches(rung, dtype: torch.dtype) -> list[int]:
+    """Lengths where a tile changes its constants, and their neighbours; on a CPU only what differs there."""
+    width = single_read.VECTOR // dtype.itemsize
+    if not HAS_GPU:
+        return [1, width + 1, 64 * width]
+    counts = [1, 2, 16, 64, 65, 2048, 4097] if rung is single_read else [1, 8, 4096, 4097, 16385]
+    around = {count * width + d for count in counts for d in (-1, 0, 1)}
+    return sorted(around | {rung.CAPACITY - 1, rung.CAPACITY})
+
+
+AROUND = [
+    pytest.param(rung, dtype, M, marks=GPU if rung is cluster else ())
+    for rung in (single_read, cluster)
+    for dtype in DTYPES
+    for M in around_branches(rung, dtype)
+]
+
+
+@pytest.mark.parametrize(("rung", "dtype", "M"), AROUND, ids=name)
+def test_lengths_around_branches(rung, dtype, M):
+    operator = list(CHECKS)[M % 3]  # each length is a compilation: all operators have all branches
+    CHECKS[operator](getattr(rung, operator), random(5, M).to(DEVICE, dtype))
+
+
+@pytest.mark.parametrize("N", [1, 65_535, 65_536])
+@pytest.mark.parametrize("rung", READ_ONCE, ids=name)
+def test_numbers_of_rows(rung, N):
+    check_softmax(rung.softmax, random(N, 33).to(DEVICE))
+
+
+@pytest.mark.parametrize("M", [3, 513])
+@pytest.mark.parametrize("rung", READ_ONCE, ids=name)
+def test_nothing_is_read_or_written_outside_the_rows(rung, M):
+    """What surrounds the rows is NaN, and what surrounds the result is 7."""
+    N, x = 5, random(5, M)
+    around, memory = torch.full((N * M + 64,), torch.nan), torch.full((N * M + 64,), 7.0)
+    around[32 : 32 + N * M] = x.flatten()
+    around, memory = around.to(DEVICE), memory.to(DEVICE)
+    out = memory[32 : 32 + N * M].view(N, M)
+    run = rows.kernel(rung.kernel, M, "float32", "softmax", device=around.device, options=rung.OPTIONS)
+    run(around[32 : 32 + N * M].view(N, M), out)
+    check_softmax(lambda x: out, x.to(DEVICE))
+    out.fill_(7)
+    assert (memory == 7).all()
+
+
+@GPU
+@pytest.mark.parametrize(
+    ("rung", "M"), [(single_read, 1000), (single_read, 20_001), (cluster, 65_536)], ids=name
+)
+def test_the_same_bits_in_every_run(rung, M):
+    x = random(700, M).to(DEVICE)
+    first = rung.softmax(x)
+    assert all(torch.equal(rung.softmax(x), first) for _ in range(200))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("rung", [single_read, cluster], ids=name)
+def test_a_tile_has_room_for_every_vector(rung, dtype):
+    width = single_read.VECTOR // dtype.itemsize
+    lengths = {1, 2, 3, rung.CAPACITY - 1, rung.CAPACITY, *torch.randint(1, rung.CAPACITY, (2000,)).tolist()}
+    for M in sorted(lengths | {2**k + d for k in range(1, 16) for d in (-1, 0, 1)}):
+        tile, blocks = (
+            (single_read.tile_for(M, name(dtype)), 1)
+            if rung is single_read
+            else rung.tile_for(M, name(dtype))
+        )
+        groups, length = tile.shape
+        assert groups * tile.lanes <= 1024
+        assert tile.rows in (1, groups)
+        assert tile.rows > 1 or tile.lanes == single_read.WARP
+        before = width - 1 if M % width else 0  # elements of the row before, in the first vector
+        assert length * (1 if tile.rows > 1 else groups * blocks) >= before + M
+
+
+def test_rows_that_are_too_long():
+    with pytest.raises(ValueError, match="single_read: expected rows of up to 65536 elements, got 65537"):
+        single_read.softmax(torch.zeros(1, 65_537))
+    with pytest.raises(ValueError, match="cluster: expected rows of up to 524288 elements, got 524289"):
+        cluster.tile_for(524_289, "float32")
+
+
+@pytest.mark.skipif(HAS_GPU, reason="there is one")
+def test_a_cluster_needs_a_gpu():
+    for operator in CHECKS:
+        with pytest.raises(ValueError, match="cluster: expected a tensor on a CUDA device, got one on cpu"):
+            getattr(cluster, operator)(torch.zeros(2, 3))
 
 
 @pytest.mark.parametrize(
@@ -27,24 +143,24 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 def test_other_blocks_give_the_same_result(blocks):
     for case in ("random", "descending tiles", "middle tile -inf"):
         x = CASES[case]().to(DEVICE)
-        check_softmax(functools.partial(online.softmax, **blocks), x)
-        check_logsumexp(functools.partial(online.logsumexp, **blocks), x)
+        for operator, check in CHECKS.items():
+            check(functools.partial(getattr(online, operator), **blocks), x)
 
 
 def test_rows_are_dynamic():
     """One compiled kernel serves every number of rows."""
-    online._kernel.cache_clear()
-    for rows in (1, 15, 16, 17, 40):
-        check_softmax(online.softmax, random(rows, 513).to(DEVICE))
-    assert online._kernel.cache_info().misses == 1
+    rows.kernel.cache_clear()
+    for N in (1, 15, 16, 17, 40):
+        check_softmax(online.softmax, random(N, 513).to(DEVICE))
+    assert rows.kernel.cache_info().misses == 1
 
 
 def test_a_long_row_of_equal_terms():
     """The rounding errors of the additions all go the same way."""
     x = torch.full((2, 250_007), -2.7, device=DEVICE)
     x[:, 0] = 0
-    check_softmax(online.softmax, x)
-    check_logsumexp(online.logsumexp, x)
+    for operator, check in CHECKS.items():
+        check(getattr(online, operator), x)
 
 
 @pytest.fixture(scope="module")
@@ -189,9 +305,9 @@ def test_cpu_keeps_every_bit_of_a_constant():
 )
 def test_bad_blocks_are_refused(blocks, error, message):
     """The CPU target would take some of these; a GPU reduces a row between 2^k threads, in registers."""
-    for operator in (online.softmax, online.logsumexp):
+    for operator in CHECKS:
         with pytest.raises(error, match=f"expected {message}"):
-            operator(good(), **blocks)
+            getattr(online, operator)(good(), **blocks)
 
 
 @pytest.mark.parametrize(
@@ -208,16 +324,20 @@ def test_bad_blocks_are_refused(blocks, error, message):
     ids=str,
 )
 def test_bad_rows_are_refused(rows, error, message):
-    for operator in (online.softmax, online.logsumexp):
-        with pytest.raises(error, match=message):
-            operator(rows)
+    for rung in (online, single_read):
+        for operator in CHECKS:
+            with pytest.raises(error, match=message):
+                getattr(rung, operator)(rows)
 
 
-def lower(program) -> str:
-    """The CUDA that TileLang emits for an H100 or H200, without one."""
-    target = Target({"kind": "cuda", "arch": "sm_90"})
-    with target:
-        return tilelang.lower(program, target=target).kernel_source
+SM_90 = Target({"kind": "cuda", "arch": "sm_90"})
+
+
+def lower(program, options=()) -> str:
+    """The CUDA that TileLang emits for an H100 or H200, without one, its search for races switched on."""
+    config = {"tl.disable_data_race_check": False, **dict.fromkeys(options, True)}
+    with SM_90, tilelang.tvm.transform.PassContext(config=config):
+        return tilelang.lower(program, target=SM_90).kernel_source
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -227,3 +347,32 @@ def test_generated_cuda_loads_vectors_where_rows_are_aligned(dtype):
     assert "*(float4*)(A" in lower(online.softmax_kernel(512, dtype)) or dtype != "float32"
     ragged = lower(online.softmax_kernel(513, dtype))
     assert "(int)threadIdx.x) % " not in ragged[ragged.index("for (int k_1") :]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("rung", "M", "operator"),
+    [
+        (single_read, 64, "softmax"),
+        (single_read, 1001, "log_softmax"),
+        (single_read, 65_536, "logsumexp"),
+        (cluster, 5, "softmax"),
+        (cluster, 65_537, "softmax"),
+        (cluster, 131_072, "log_softmax"),
+        (cluster, 524_288, "logsumexp"),
+    ],
+    ids=name,
+)
+def test_generated_cuda_of_the_rungs_that_read_once(rung, M, operator, dtype, capfd):
+    """Vectors, also where rows are not aligned; no array of a thread beyond 64 elements; the barriers."""
+    source = lower(rung.kernel(M, dtype, operator), rung.OPTIONS)
+    assert capfd.readouterr().err == ""
+    vector = "float4" if dtype == "float32" else "uint4"
+    assert f"*({vector}*)(A" in source or M == 5
+    assert f"*({vector}*)(B" in source or M == 5 or operator == "logsumexp"
+    arrays = re.findall(r"^ +(?:float|half_t|bfloat16_t) \w+\[(\d+)\];", source, re.MULTILINE)
+    assert 0 < max(map(int, arrays)) <= 64
+    if rung is cluster:
+        kernel = source[source.rindex("cluster_kernel") :]
+        order = ["cluster_arrive_relaxed", "__syncthreads", "cluster_wait", "map_shared_rank", "cluster_sync"]
+        assert [kernel.index(call) for call in order] == sorted(kernel.index(call) for call in order)

@@ -16,7 +16,7 @@ Call = Callable[[Tensor], Tensor]
 
 OPERATORS = ("softmax", "log_softmax", "logsumexp")
 CUDA_RUNGS = ("three_pass", "online", "single_read", "cluster")
-TILELANG_RUNGS = ("online",)
+TILELANG_RUNGS = ("online", "single_read", "cluster")
 VARIANT = "variant."  # what the names of variants begin with
 ON_CPU = ("copy", "torch", "tilelang.online")  # what runs there by default
 
@@ -112,6 +112,7 @@ def _cuda(rung: str, operator: str, device: str) -> Call:
 
 
 def _tilelang(rung: str, operator: str, device: str) -> Call:
+    _require(device == "cuda" or rung != "cluster", "needs a CUDA device")
     module = importlib.import_module(f"camp_softmax.tilelang.{rung}")
     _require(hasattr(module, operator), f"this rung has no {operator}")
     return getattr(module, operator)

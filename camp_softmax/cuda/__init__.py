@@ -61,10 +61,10 @@ def _run(operator: str, rows: Tensor, rung: str) -> Tensor:
     if rung not in names:
         raise ValueError(f"{operator}: expected rung to be one of {', '.join(names)}, got {rung!r}")
     _check(rows)
-    return launch(operator, rows, rung)
+    return _launch(operator, rows, rung)
 
 
-def launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
+def _launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
     """The operator on rows that are checked already: (..., M) contiguous, not empty, on a CUDA device."""
     x, M = rows.data_ptr(), rows.shape[-1]
     aligned = not (x | M * rows.itemsize) % ALIGNMENT

@@ -11,6 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from camp_softmax.limits import ALIGNMENT, LARGEST
+
 
 def _writable_cache() -> None:
     """Points tilelang's cache at a temporary folder if its own cannot be written: its import would fail."""
@@ -40,9 +42,6 @@ for logger in (
 
 from tvm import tirx  # noqa: E402  tilelang brings its own tvm
 from tvm.tirx import PrimFunc  # noqa: E402
-
-ALIGNMENT = 16  # bytes; vector loads assume it, and one misaligned address kills the CUDA context
-LARGEST = 2**31 - 1  # a size that is read at launch is a 32-bit int in the kernel
 
 
 class Kernel:

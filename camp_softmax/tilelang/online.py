@@ -8,7 +8,6 @@ winning where a row fits on chip: then one read is enough (rung 3).
 from collections.abc import Callable
 
 import tilelang.language as T
-import torch
 from torch import Tensor
 from tvm.tirx import PrimFunc
 
@@ -150,6 +149,7 @@ def softmax(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
             too large for the threads; nothing is launched.
 
     Example:
+        >>> import torch
         >>> softmax(torch.tensor([[0.0, 1.0, 2.0]]), block_m=2)
         tensor([[0.0900, 0.2447, 0.6652]])
     """
@@ -160,6 +160,7 @@ def log_softmax(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor
     """log(softmax(rows)); arguments, result and errors as for `softmax`.
 
     Example:
+        >>> import torch
         >>> log_softmax(torch.tensor([[0.0, 1000.0]]))
         tensor([[-1000.,     0.]])
     """
@@ -173,6 +174,7 @@ def logsumexp(rows: Tensor, *, block_n=16, block_m=256, threads=256) -> Tensor:
         (N,) tensor of the dtype of `rows`.
 
     Example:
+        >>> import torch
         >>> logsumexp(torch.tensor([[0.0, 0.0]]))
         tensor([0.6931])
     """

@@ -1,4 +1,4 @@
-"""What all rungs share: constants, and the way from a tensor of rows through a compiled kernel to the result."""
+"""What all rungs share: constants, and the way from rows through a compiled kernel to the result."""
 
 import functools
 from collections.abc import Callable, Hashable
@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from tvm.tirx import PrimFunc
 
+from camp_softmax.limits import DTYPES
 from camp_softmax.tilelang import Kernel, build
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 LOG2E = 1.4426950408889634  # log2(e): exp(x) = exp2(x * LOG2E), and exp2 is one instruction
 LOWEST = T.min_value("float32")  # the neutral maximum; -inf would turn -inf - (-inf) into NaN
 

@@ -1,9 +1,9 @@
 """Rung 3: a row stays in registers, so it is read once, in TileLang.
 
 From the rung below: the second scan is gone, and exp is computed once. Moves 2 elements per element: read,
-write. online.py merged a running state with one tile after the other; here each warp has the state of its part
-of a row, and all of them are merged at once, behind the only barrier. Stops winning where a row leaves room for
-only one block a multiprocessor (rung 4), and working where it exceeds the registers of a block.
+write. online.py merges a running state with one tile after the other; here each warp has the state of its
+part of a row, and all of them are merged at once, behind the only barrier. Stops winning where a row leaves
+room for only one block a multiprocessor (rung 4), and working where it exceeds a block's registers.
 """
 
 from typing import NamedTuple
@@ -17,8 +17,8 @@ from camp_softmax.tilelang.rows import LOG2E, LOWEST, check, run
 VECTOR = 16  # bytes that one instruction loads, from a multiple of 16
 WARP = 32
 CAPACITY = 65536  # elements of a row: 64 in each of 1024 threads
-# Every access here stands under its own condition. TileLang's, one for each element, would split the vectors of
-# unaligned rows, of which it cannot prove that they lie within the row.
+# Every access has its own condition here. TileLang would add one for each element where it cannot prove
+# that a vector lies within the row, and so take the vectors of unaligned rows apart.
 OPTIONS = ("tl.disable_safe_memory_legalize",)
 
 
@@ -26,8 +26,8 @@ OPTIONS = ("tl.disable_safe_memory_legalize",)
 class Tile(NamedTuple):
     """How a block holds rows of M elements.
 
-    It has `groups` of `lanes` threads, at most a warp each, with `items` vectors of `width` elements a lane. Each
-    group has a row of its own, if `rows` is `groups`, or a part of the block's only row.
+    It has `groups` of `lanes` threads, a warp or less, with `items` vectors of `width` elements a lane. If
+    `rows` is `groups`, each group has a row of its own; otherwise a part of the block's only row.
     """
 
     M: int
@@ -81,28 +81,27 @@ def vectors(M: int, width: int) -> int:
     return M // width if M % width == 0 else (M - 2) // width + 2
 
 
-def tile(M: int, dtype: torch.dtype) -> Tile:
+def tile_for(M: int, dtype: str) -> Tile:
     """The tile for rows of M elements.
 
     Raises:
         ValueError: M exceeds what a block of 1024 threads holds.
 
     Example:
-        >>> tile(64, torch.float32)
+        >>> tile_for(64, "float32")
         Tile(M=64, width=4, lanes=8, items=2, groups=16, rows=16)
-        >>> tile(4096, torch.float32)
+        >>> tile_for(4096, "float32")
         Tile(M=4096, width=4, lanes=32, items=2, groups=16, rows=1)
     """
     if M > CAPACITY:
         raise ValueError(f"single_read: expected rows of up to {CAPACITY} elements, got {M}")
-    width = VECTOR // dtype.itemsize
+    width = VECTOR // getattr(torch, dtype).itemsize
     count = vectors(M, width)
     if count <= 2 * WARP:
         lanes = next(n for n in (1, 2, 4, 8, 16, 32) if count <= 2 * n)
         groups = 4 * WARP // lanes
         return Tile(M, width, lanes, -(-count // lanes), groups, groups)
-    # Two vectors a thread, as long as a block is large enough: as many threads, and loads on their way, as can be.
-    items = next(n for n in (2, 4, 8, 16, 32) if count <= n * 1024)
+    items = max(2, -(-count // 1024))  # two, as long as a block is large enough: that is enough on its way
     return Tile(M, width, WARP, items, -(-count // (items * WARP)), 1)
 
 
@@ -113,7 +112,7 @@ def load(A, x, tile, row0, part0):
     N, M = A.shape
     for i, j in T.Parallel(*x.shape):
         row, column, first = tile.place(i, j, row0, part0)
-        if row < N and 0 <= first and first <= M - tile.width:
+        if row < N and first >= 0 and first <= M - tile.width:
             x[i, j] = A[row, column]
         else:
             x[i, j] = -T.infinity(x.dtype)
@@ -121,7 +120,7 @@ def load(A, x, tile, row0, part0):
         for i, j in T.Parallel(*x.shape):
             row, column, first = tile.place(i, j, row0, part0)
             here = first + j % tile.width  # `column` again, in 32 bits
-            if row < N and (first < 0 or first > M - tile.width) and 0 <= here and here < M:
+            if row < N and (first < 0 or first > M - tile.width) and here >= 0 and here < M:
                 x[i, j] = A[row, column]
     # --8<-- [end:load]
 
@@ -132,13 +131,13 @@ def store(x, B, tile, row0, part0):
     N, M = B.shape
     for i, j in T.Parallel(*x.shape):
         row, column, first = tile.place(i, j, row0, part0)
-        if row < N and 0 <= first and first <= M - tile.width:
+        if row < N and first >= 0 and first <= M - tile.width:
             B[row, column] = x[i, j]
     if tile.M % tile.width:
         for i, j in T.Parallel(*x.shape):
             row, column, first = tile.place(i, j, row0, part0)
             here = first + j % tile.width  # `column` again, in 32 bits
-            if row < N and (first < 0 or first > M - tile.width) and 0 <= here and here < M:
+            if row < N and (first < 0 or first > M - tile.width) and here >= 0 and here < M:
                 B[row, column] = x[i, j]
 
 
@@ -211,8 +210,9 @@ def write(x, e, m, row_m, row_s, B, operator, tile, row0, part0):
 
 
 # --8<-- [start:kernel]
-def kernel(M: int, dtype: str, operator: str, tile: Tile):
+def kernel(M: int, dtype: str, operator: str, tile: Tile | None = None):
     """B = operator(A), row by row: N rows, known at launch, of M columns."""
+    tile = tile or tile_for(M, dtype)
     N = T.dynamic("N")
     result = (N,) if operator == "logsumexp" else (N, M)
     cap = T.max_value("float32") if operator == "logsumexp" else T.infinity("float32")
@@ -287,4 +287,4 @@ def logsumexp(rows: Tensor) -> Tensor:
 
 def _run(operator: str, rows: Tensor) -> Tensor:
     check(rows)
-    return run(kernel, rows, operator, tile(rows.shape[1], rows.dtype), options=OPTIONS)
+    return run(kernel, rows, operator, options=OPTIONS)

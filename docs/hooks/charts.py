@@ -48,6 +48,7 @@ ROOFLINE = {  # title, axes, the two parts of the roof, row sum, what is told of
 OURS = {"auto": "var(--write)", "cuda": "var(--read)", "tilelang": "var(--state)"}
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "12 3")
 CENTRED, ENDING = (f'text-anchor="{side}" fill="var(--quiet)"' for side in ("middle", "end"))
+HALO = 'stroke="var(--paper)" stroke-width="4" paint-order="stroke"'  # where a line runs behind a name
 SIZE = 13  # of letters: 12 px and more on a phone
 
 # Operations an element, each maximum, subtraction, exponential, addition and division being one, and how
@@ -141,7 +142,7 @@ def _labels(ends: Sequence[tuple[float, float, str, str]], x: float, top: float,
         parts.append(
             f'<path d="M{from_x + 3} {from_y}L{x - 3} {y}" fill="none" stroke="{colour}" opacity=".5"/>'
         )
-        parts.append(f'<text x="{x}" y="{y + 4}" fill="{ink}">{escape(name)}</text>')
+        parts.append(f'<text x="{x}" y="{y + 4}" fill="{ink}" {HALO}>{escape(name)}</text>')
     return parts
 
 
@@ -197,7 +198,8 @@ def roofline(lines: Mapping[str, Line], copy: float, device: str, dtype: str, la
         f'<path d="M{x(ridge)} {y(peak)}V{bottom}" stroke="var(--quiet)" stroke-dasharray="2 3"/>',
         f'<text x="{x(ridge) + 5}" y="{bottom - 8}" fill="var(--quiet)">{ridge:.0f}</text>',
         f'<text x="{right}" y="{y(peak) - 8}" text-anchor="end">{flat}</text>',
-        f'<text text-anchor="middle" transform="translate({x(3) - 6} {y(3 * copy) - 8}) rotate({-turn:.1f})">'
+        f'<text text-anchor="middle" transform="translate({x(4.5) - 6} {y(4.5 * copy) - 8}) '
+        f'rotate({-turn:.1f})">'
         f"{slope}</text>",
         f'<path d="M{x(alone)} {y(alone * copy) - 5}V{y(alone * copy) - 28}" stroke="var(--quiet)"/>',
         f'<circle cx="{x(alone)}" cy="{y(alone * copy)}" r="4" fill="var(--paper)" stroke="var(--ink)"/>',
@@ -208,7 +210,7 @@ def roofline(lines: Mapping[str, Line], copy: float, device: str, dtype: str, la
         for at, attained, name in points
     ]
     ends = [(x(at), y(attained), name, _style(name, [name])[0]) for at, attained, name in points]
-    parts += _labels(ends, 136, round(y(copy), 1), bottom - 32)
+    parts += _labels(ends, max(136, 16 + max(end[0] for end in ends)), top, bottom - 32)
     descriptions = [told.format(name=name, x=at, y=attained) for at, attained, name in points]
     return _svg(304, f"roofline-{dtype}", title.format(dtype=dtype), descriptions, parts)
 

@@ -17,6 +17,7 @@ from charts import WORK, plot, roofline
 from prose import SPAN
 
 PLACEHOLDER = re.compile(r"\{\{\s*results\b(?P<rest>[^{}]*)\}\}")
+NBSP = "\N{NO-BREAK SPACE}"  # a number and its unit stay together
 CALL = re.compile(r":(?P<name>[a-z-]+)(?P<arguments>(?:\s+[\w.-]+)*)\s*")
 
 
@@ -185,7 +186,7 @@ def _spelled(name: str, value: float) -> str:
     if name in ("time", "first"):
         return duration(value)
     if name == "bandwidth":
-        return f"{value / 1e12:.2f} TB/s"
+        return f"{value / 1e12:.2f}{NBSP}TB/s"
     if name == "lowest-length":
         return str(int(value))
     return f"{value:.2f}" if value < 10 else digits(value)
@@ -195,8 +196,8 @@ def duration(us: float) -> str:
     """Microseconds in the unit that suits them."""
     for unit, size in ("s", 1e6), ("ms", 1e3):
         if us >= 0.95 * size:
-            return f"{digits(us / size)} {unit}"
-    return f"{digits(us)} µs"
+            return f"{digits(us / size)}{NBSP}{unit}"
+    return f"{digits(us)}{NBSP}µs"
 
 
 def digits(value: float) -> str:
@@ -235,10 +236,17 @@ def _table(r: Results, words: Words, dtype: str, *chosen: str) -> str:
         rows.append(f'<tr><th scope="row">{length}</th><td>{speed:.2f}</td>{shown}</tr>')
     return (
         f'<div class="results" tabindex="0" role="region" aria-label="{words.region.format(dtype)}"'
-        f' data-search-exclude="true"><table class="results__table"><thead><tr>'
+        f' data-search-exclude="true"><table class="results__table">'
+        f"<caption><code>{dtype}</code></caption><thead><tr>"
         f'<th scope="col">{words.length}</th><th scope="col">{words.copy}</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _tables(r: Results, words: Words) -> str:
+    """All that the record has."""
+    dtypes = _names(r.record["measurements"], "dtype").split()
+    return "".join(_table(r, words, dtype) for dtype in dtypes)
 
 
 def _emphasis(cell: str, best: str) -> str:
@@ -364,6 +372,7 @@ def _filled(match: re.Match[str], line: str, results: Results, language: str, ur
     words = WORDS[language]
     blocks: dict[str, tuple[int, Callable[[], str]]] = {  # name: (the arguments it needs, what it draws)
         "table": (1, lambda: _table(results, words, *arguments)),  # dtype length … candidate …
+        "tables": (0, lambda: _tables(results, words)),
         "plot": (2, lambda: _plot(results, language, *arguments)),  # dtype candidate …
         "roofline": (3, lambda: _roofline(results, language, *arguments)),  # dtype length candidate …
         "source": (0, lambda: _source(results, words, url)),

@@ -1,4 +1,4 @@
-"""What MkDocs lacks for this site: two languages in a build, stamps, formulas, notebooks, reading times."""
+"""What MkDocs lacks for this site: two languages, stamps, formulas, notebooks, docstrings, reading times."""
 
 import logging
 import os
@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -17,12 +18,13 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort, BuildError
-from mkdocs.plugins import event_priority
+from mkdocs.plugins import CombinedEvent, event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+from api import fill
 from blocks import Fence, Ledger, parse
 from fonts import trim
 from formulas import Formulas
@@ -37,7 +39,14 @@ NOTEBOOK = {
     "en": ' · <a href="{0}" download>download {0}</a> · outputs checked on a CPU',
 }
 LEDGER = "<!-- ledger -->"
+TIME = "<!-- minutes -->"  # of the page that its line links to; on a line without a link, of its section
+LINK = re.compile(r"\]\((?P<page>[\w./-]+)\)")
 DRAWN = re.compile(r"<(svg|table)\b.*?</\1>", re.S)
+
+# For the search index: drawings and formulas, which are not in it, and the colours of code.
+UNREAD = re.compile(r"<(?P<tag>svg|var|div)(?= )[^>]* data-search-exclude=[^>]*>.*?</(?P=tag)>", re.S)
+CODE = re.compile(r"<code\b.*?</code>", re.S)
+INLINE = re.compile(r"</?(?:span|a)\b[^>]*>")
 
 log = logging.getLogger("mkdocs.hooks.website")  # --strict counts what is said under "mkdocs"
 
@@ -91,16 +100,19 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 
 def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put in what the benchmark record says."""
-    name = config.extra["results"]
+    """Put in what the benchmark record says, and docstrings where the page asks for them."""
+    name, language = config.extra["results"], config.theme["language"]
     record = files.get_file_from_path(f"results/{name}.json")
     url = record.url_relative_to(page.file) if record else ""
-    where = Path(config.docs_dir).relative_to(_root(config)) / page.file.src_uri
+    where = (Path(config.docs_dir).relative_to(_root(config)) / page.file.src_uri).as_posix()
     try:
         results = Results.load(_root(config) / "docs" / "results", name)
-        return expand(text, results, config.theme["language"], url, where.as_posix())
+        text = expand(text, results, language, url, where)
+        return fill(text, _root(config), language, config.repo_url or "")
     except MissingError as error:
         raise BuildError(str(error)) from error
+    except (KeyError, ValueError) as error:
+        raise BuildError(f"{page.file.src_uri}: {error}") from error
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -127,7 +139,7 @@ def reading_minutes(text: str) -> int:
 
 
 def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
-    """Draw the ledger's table, now that every page has a title; say which stamps are not fresh, if asked."""
+    """Draw the ledger's table and tell times, now that every page is read; name stale stamps, if asked."""
     pages = [file.page for file in files.documentation_pages() if file.page]
     if config.extra["fresh"]:
         _refuse_stale(pages, config)
@@ -135,6 +147,21 @@ def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
         if page.content and LEDGER in page.content:
             drawn = table(_ledger(config), _shown(pages, page), config.theme["language"])
             page.content = page.content.replace(LEDGER, drawn)
+        if page.content and TIME in page.content:
+            page.content = _timed(page.content, _times(page.markdown or "", files))
+
+
+def _timed(html: str, times: Iterator[str]) -> str:
+    return re.sub(TIME, lambda _: next(times), html)
+
+
+def _times(text: str, files: Files) -> Iterator[str]:
+    """What each mark stands for, in order."""
+    for section in text.split("\n## "):
+        links = [LINK.search(line) for line in section.split("\n") if TIME in line]
+        found = [files.get_file_from_path(link["page"]) if link else None for link in links]
+        minutes = [reading_minutes(file.page.markdown or "") if file and file.page else 0 for file in found]
+        yield from (str(time if link else sum(minutes)) for link, time in zip(links, minutes, strict=True))
 
 
 def _refuse_stale(pages: list[Page], config: MkDocsConfig) -> None:
@@ -165,7 +192,7 @@ def _shown(pages: list[Page], here: Page) -> list[Shown]:
     return list(shown.values())
 
 
-def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
+def _translations(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
     """Tell the templates where this page is in each language that has it."""
     languages = config.extra["languages"]
     here = languages[config.theme["language"]]["root"] + page.url
@@ -176,6 +203,23 @@ def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, n
     }
     for translation in translations.values():  # search engines want addresses in full, where there are any
         translation["absolute"] = urljoin(page.canonical_url or "", translation["url"])
+
+
+@event_priority(100)
+def _lighten(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
+    """Hand the search plugin a page without what it does not index: most of its time goes there."""
+    context["whole"] = page.content
+    text = UNREAD.sub("", page.content or "")
+    page.content = CODE.sub(lambda code: INLINE.sub("", code[0]), text)
+
+
+@event_priority(-100)
+def _restore(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
+    """The page as it was; as the plugin does, without its own attributes."""
+    page.content = re.sub(r'\s?data-search-\w+="[^"]+"', "", context.pop("whole"))
+
+
+on_page_context = CombinedEvent(_lighten, _translations, _restore)
 
 
 @event_priority(-100)
