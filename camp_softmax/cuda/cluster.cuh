@@ -19,12 +19,17 @@ constexpr int STAGE_VECTORS = THREADS * STAGE;
 constexpr int KNOWN = STAGES / STAGES_A_PART + 2;  // rows that may be known and not yet computed
 constexpr int STATES = CLUSTER * WARPS;            // a row's states, one from each warp of the cluster
 
+// --8<-- [start:shared]
 struct Shared {
-    float2 states[2][STATES];  // of this row and of the next, which a faster block may already send
+    // Of this row and of the next, which a faster block may already send.
+    float2 states[2][STATES];
     u64 full[STAGES], empty[STAGES], known[KNOWN], told[2];
     int index[KNOWN];
 };
 
+// --8<-- [end:shared]
+
+// --8<-- [start:part]
 // The vectors of a row that are this block's.
 struct Part {
     const Vector* in;
@@ -32,13 +37,15 @@ struct Part {
     int vectors;
 
     __device__ Part(const Row& row, int rank) {
-        int share = ((row.vectors + CLUSTER - 1) / CLUSTER + 7) / 8 * 8;  // whole lines of 128 bytes
+        // Whole lines of 128 bytes.
+        int share = ((row.vectors + CLUSTER - 1) / CLUSTER + 7) / 8 * 8;
         int first = min(rank * share, row.vectors);
         vectors = min(share, row.vectors - first);
         in = row.in() + first;
         out = row.out() + first;
     }
 };
+// --8<-- [end:part]
 
 __device__ int next_stage(int stage, u32& parity) {
     if (++stage < STAGES) return stage;
@@ -46,13 +53,16 @@ __device__ int next_stage(int stage, u32& parity) {
     return 0;
 }
 
-// The row after those that anyone has taken. The first rows are the clusters' own numbers; the counter gives out
-// the rest, and whoever takes its last value, of which there are as many as rows, leaves it at 0 for the next launch.
+// --8<-- [start:take]
+// The row after those that anyone has taken. The first rows are the clusters' own
+// numbers; the counter gives out the rest, and whoever takes its last value, of
+// which there are as many as rows, leaves it at 0 for the next launch.
 __device__ int take_row(int* counter, int rows) {
     int taken = atomicAdd(counter, 1);
     if (taken == rows - 1) *counter = 0;
     return taken + int(gridDim.x) / CLUSTER;
 }
+// --8<-- [end:take]
 
 // The row that rank 0 took for this turn, once it has told.
 __device__ int known_index(Shared& shared, int& slot, u32& parity) {
@@ -75,39 +85,48 @@ __device__ void load_rows(Shared& shared, Vector* ring, const Element* x, int ro
         index = known_index(shared, slot, known_parity);
         if (index >= rows) return;
 
+        // --8<-- [start:produce]
         Part part(Row(x, nullptr, index, M), rank);
-        if (rank == 0) index = take_row(counter, rows);  // its latency passes while the copies start
+        // Its latency passes while the copies start.
+        if (rank == 0) index = take_row(counter, rows);
         for (int p = 0; p < STAGES_A_PART; ++p) {
             barrier_wait(&shared.empty[stage], empty_parity);
-            int vectors = max(0, min(STAGE_VECTORS, part.vectors - p * STAGE_VECTORS));
-            barrier_arrive_expecting(&shared.full[stage], vectors * sizeof(Vector));
-            if (vectors > 0)
-                bulk_load(ring + stage * STAGE_VECTORS, part.in + p * STAGE_VECTORS, vectors * sizeof(Vector),
-                          &shared.full[stage]);
+            int left = part.vectors - p * STAGE_VECTORS;
+            int bytes = max(0, min(STAGE_VECTORS, left)) * int(sizeof(Vector));
+            barrier_arrive_expecting(&shared.full[stage], bytes);
+            if (bytes > 0)
+                bulk_load(ring + stage * STAGE_VECTORS, part.in + p * STAGE_VECTORS,
+                          bytes, &shared.full[stage]);
             stage = next_stage(stage, empty_parity);
         }
+        // --8<-- [end:produce]
     }
 }
 
+// --8<-- [start:exchange]
 // Sends this warp's state to every block and waits for all states of the row.
 __device__ State cluster_state(Shared& shared, State own, int turn, int rank) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float2* states = shared.states[turn % 2];
     u64* told = &shared.told[turn % 2];
-    if (lane < CLUSTER) remote_store(&states[rank * WARPS + warp], {own.m, own.s}, told, lane);
+    float2* place = &states[rank * WARPS + warp];
+    if (lane < CLUSTER) remote_store(place, {own.m, own.s}, told, lane);
     barrier_wait_for_cluster(told, turn / 2 % 2);
 
     constexpr int EACH = (STATES + 31) / 32;
     float2 other[EACH];
     float m = LOWEST, s = 0;
     for (int i = 0; i < EACH; ++i) {
-        other[i] = lane + i * 32 < STATES ? states[lane + i * 32] : float2{LOWEST, 0};
+        int j = lane + i * 32;
+        other[i] = j < STATES ? states[j] : float2{LOWEST, 0};
         m = fmaxf(m, other[i].x);
     }
     m = warp_max(m);
-    for (int i = 0; i < EACH; ++i) s += other[i].y * exp2_flushed((other[i].x - m) * LOG2E);
+    for (int i = 0; i < EACH; ++i)
+        s += other[i].y * exp2_flushed((other[i].x - m) * LOG2E);
     return {m, warp_sum(s)};
 }
+// --8<-- [end:exchange]
 
 __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* x, Element* y, int rows,
                              long long M, int rank) {
@@ -156,18 +175,21 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
         part = Part(row, rank);
         edge = row.edge(lane);  // is on its way while the ring is waited for
         items.edge = edge == NOWHERE ? minus_infinity() : E::widen(row.x[edge]);
+        // --8<-- [start:consume]
         for (int p = 0; p < STAGES_A_PART; ++p) {
             barrier_wait(&shared.full[stage], full_parity);
             for (int i = 0; i < STAGE; ++i) {
                 int j = thread + i * THREADS;
                 bool mine = j + p * STAGE_VECTORS < part.vectors;
-                v[p * STAGE + i] = mine ? ring[stage * STAGE_VECTORS + j] : NOTHING;
+                v[p * STAGE + i] =
+                    mine ? ring[stage * STAGE_VECTORS + j] : NOTHING;
             }
             reads_before_bulk_load();
             __syncwarp();
             if (thread % 32 == 0) barrier_arrive(&shared.empty[stage]);
             stage = next_stage(stage, full_parity);
         }
+        // --8<-- [end:consume]
     }
 }
 
@@ -176,12 +198,14 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32)
     extern __shared__ Vector ring[];  // STAGES * STAGE_VECTORS
     __shared__ Shared shared;
     int rank = cluster_rank();
+    // --8<-- [start:roles]
     if (threadIdx.x < THREADS) {
         compute_rows(shared, ring, x, y, rows, M, rank);
     } else {
         bool leader = threadIdx.x == THREADS;
         if (leader) {
-            for (int i = 0; i < STAGES; ++i) barrier_init(&shared.full[i], 1), barrier_init(&shared.empty[i], WARPS);
+            for (u64& barrier : shared.full) barrier_init(&barrier, 1);
+            for (u64& barrier : shared.empty) barrier_init(&barrier, WARPS);
             for (u64& barrier : shared.known) barrier_init(&barrier, 1);
             for (u64& barrier : shared.told) barrier_init(&barrier, 1);
             barrier_init_fence();
@@ -192,6 +216,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32)
         if (leader) load_rows(shared, ring, x, rows, M, counter, rank);
         __syncwarp();
     }
-    cluster_arrive();  // a block's shared memory stays until nobody sends to it any more
+    // A block's shared memory stays until nobody sends to it any more.
+    cluster_arrive();
     cluster_wait();
+    // --8<-- [end:roles]
 }

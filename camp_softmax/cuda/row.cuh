@@ -53,13 +53,16 @@ enum Output { SOFTMAX, LOG_SOFTMAX, LOGSUMEXP };
 
 constexpr int NOWHERE = -1;
 
-// A row between two multiples of 16 bytes, with up to WIDTH - 1 elements left over at each end.
+// --8<-- [start:row]
+// A row between two multiples of 16 bytes, with up to WIDTH - 1 elements left
+// over at each end.
 struct Row {
     const Element* x;
     Element* y;
     int head, vectors, tail;
 
-    // Row number `index` of M elements. x and y start at the same place between two multiples of 16 bytes.
+    // Row number `index` of M elements. x and y start at the same place between
+    // two multiples of 16 bytes.
     __device__ Row(const Element* x, Element* y, long long index, long long M)
         : x(x + index * M), y(y + index * M), head(0), tail(0) {
         if (!ALIGNED) {
@@ -69,15 +72,21 @@ struct Row {
         }
         vectors = int((M - head) / WIDTH);
     }
-    __device__ const Vector* in() const { return reinterpret_cast<const Vector*>(x + head); }
+    __device__ const Vector* in() const {
+        return reinterpret_cast<const Vector*>(x + head);
+    }
     __device__ Vector* out() const { return reinterpret_cast<Vector*>(y + head); }
-    // The element outside the vectors that is this lane's, of 2 * WIDTH lanes, or NOWHERE.
+    // The element outside the vectors that is this lane's, of 2 * WIDTH lanes,
+    // or NOWHERE.
     __device__ int edge(int lane) const {
         if (ALIGNED) return NOWHERE;
         int in_tail = lane - WIDTH;
-        return lane < head ? lane : in_tail >= 0 && in_tail < tail ? head + vectors * WIDTH + in_tail : NOWHERE;
+        if (lane < head) return lane;
+        if (in_tail < 0 || in_tail >= tail) return NOWHERE;
+        return head + vectors * WIDTH + in_tail;
     }
 };
+// --8<-- [end:row]
 
 // --- arithmetic --------------------------------------------------------------------------------------------------
 
@@ -87,8 +96,10 @@ constexpr float HIGHEST = 3.402823466e38f;
 
 __device__ inline float minus_infinity() { return __int_as_float(0xff800000); }
 
-// exp2_flushed is cheapest but loses results below 2^-126, which softmax has: so exponentials are carried times
-// 2^24, which costs nothing (the multiplication by log2(e) becomes a multiply-add), and the last factor takes it back.
+// --8<-- [start:raise]
+// exp2_flushed is cheapest but loses results below 2^-126, which softmax has: so
+// exponentials are carried times 2^24, which costs nothing (the multiplication by
+// log2(e) becomes a multiply-add), and the last factor takes it back.
 constexpr float RAISE = 24;
 constexpr float LOWER = 1.0f / (1 << 24);
 
@@ -97,7 +108,10 @@ struct State {
     float s;  // 2^24 times the sum of their exp(x - m)
 };
 
-__device__ inline float raised_exp(float x, float m) { return exp2_flushed(fmaf(x - m, LOG2E, RAISE)); }
+__device__ inline float raised_exp(float x, float m) {
+    return exp2_flushed(fmaf(x - m, LOG2E, RAISE));
+}
+// --8<-- [end:raise]
 
 // Over a warp, or over each group of LANES of it, a power of two.
 template <int LANES = 32>

@@ -9,13 +9,18 @@ constexpr bool IN_WARP = GROUP <= 32;
 constexpr int WARPS = THREADS / 32;
 constexpr int SHUFFLED = IN_WARP ? GROUP : 32;  // lanes that share a row
 
-// Over the GROUP lanes that share a row, GROUP being a power of two; other groups of the warp go along.
+// --8<-- [start:group]
+// Over the GROUP lanes that share a row, GROUP being a power of two; other
+// groups of the warp go along.
 __device__ float group_max(float m) {
     if (GROUP >= 32) return warp_max(m);
-    for (int lanes = SHUFFLED / 2; lanes > 0; lanes /= 2) m = fmaxf(m, __shfl_xor_sync(0xffffffff, m, lanes));
+    for (int lanes = SHUFFLED / 2; lanes > 0; lanes /= 2)
+        m = fmaxf(m, __shfl_xor_sync(0xffffffff, m, lanes));
     return m;
 }
+// --8<-- [end:group]
 
+// --8<-- [start:block]
 // The state of the block, from those of its warps: one barrier in all.
 __device__ State block_state(State own) {
     __shared__ State states[WARPS];
@@ -26,6 +31,7 @@ __device__ State block_state(State own) {
     float m = warp_max(other.m);
     return {m, warp_sum(other.s * exp2_flushed((other.m - m) * LOG2E))};
 }
+// --8<-- [end:block]
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     single_read(const Element* x, Element* y, long long rows, long long M) {
@@ -35,6 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     bool here = index < rows;  // a warp's groups stay together for the shuffles, also those beyond the last row
     Row row(x, y, here ? index : 0, M);
 
+    // --8<-- [start:load]
     Vector v[ITEMS];
     Items items;
     for (int i = 0; i < ITEMS; ++i) {
@@ -43,21 +50,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     }
     int edge = here ? row.edge(lane) : NOWHERE;
     items.edge = edge == NOWHERE ? minus_infinity() : E::widen(row.x[edge]);
+    // --8<-- [end:load]
 
+    // --8<-- [start:reduce]
     float m = group_max(items.max(v));
-    if (OUTPUT == LOGSUMEXP) m = fminf(m, HIGHEST);  // then x - m is +inf where x is, never inf - inf
+    // Where x is +inf, x - m then is too, and not inf - inf.
+    if (OUTPUT == LOGSUMEXP) m = fminf(m, HIGHEST);
     State state = {m, warp_sum<SHUFFLED>(items.exp_and_sum(v, m))};
     if (!IN_WARP) state = block_state(state);
     if (!here) return;
+    // --8<-- [end:reduce]
 
     if (OUTPUT == LOGSUMEXP) {
         if (lane == 0) y[index] = E::narrow(state.m + log_sum(state));
         return;
     }
+    // --8<-- [start:write]
     items.finish(m, state);
     for (int i = 0; i < ITEMS; ++i) {
         int j = lane + i * LANES;
         if (j < row.vectors) row.out()[j] = items.packed(i);
     }
     if (edge != NOWHERE) row.y[edge] = E::narrow(items.edge);
+    // --8<-- [end:write]
 }
