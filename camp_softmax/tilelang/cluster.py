@@ -10,7 +10,6 @@ import tilelang.language as T
 import torch
 from torch import Tensor
 
-from camp_softmax.tilelang import single_read
 from camp_softmax.tilelang.rows import check, run
 from camp_softmax.tilelang.single_read import (
     VECTOR,
@@ -26,7 +25,7 @@ from camp_softmax.tilelang.single_read import (
 CAPACITY = 524288  # elements of a row: 64 in each thread of 16 blocks
 WARPS = 16  # a block, so that one whole warp sends their (m, s): TileLang has no barrier for half a warp
 # Other blocks write into this one's memory at times that the compiler does not know of: it must reuse none.
-OPTIONS = (*single_read.OPTIONS, "tl.disable_shared_memory_reuse")
+OPTIONS = ("tl.disable_shared_memory_reuse",)
 
 
 def tile_for(M: int, dtype: str) -> tuple[Tile, int]:

@@ -17,9 +17,6 @@ from camp_softmax.tilelang.rows import LOG2E, LOWEST, check, run
 VECTOR = 16  # bytes that one instruction loads, from a multiple of 16
 WARP = 32
 CAPACITY = 65536  # elements of a row: 64 in each of 1024 threads
-# Every access has its own condition here. TileLang would add one for each element where it cannot prove
-# that a vector lies within the row, and so take the vectors of unaligned rows apart.
-OPTIONS = ("tl.disable_safe_memory_legalize",)
 
 
 # --8<-- [start:tile]
@@ -288,4 +285,4 @@ def logsumexp(rows: Tensor) -> Tensor:
 
 def _run(operator: str, rows: Tensor) -> Tensor:
     check(rows)
-    return run(kernel, rows, operator, options=OPTIONS)
+    return run(kernel, rows, operator)
