@@ -24,10 +24,10 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+import fonts
 from api import fill
 from blocks import Fence, Ledger, parse
-from fonts import trim
-from formulas import Formulas
+from formulas import Formulas, glyphs
 from notebooks import markdown
 from prose import words
 from results import MissingError, Results, expand
@@ -265,6 +265,7 @@ def _build_companion(config: MkDocsConfig) -> None:
             strict=config.strict,
         )
     )
+    fonts.trim(Path(config.site_dir, "en"), fonts.FORMULAS, glyphs())  # the same formulas in each language
 
 
 def on_build_error(error: Exception) -> None:
@@ -285,7 +286,10 @@ def on_post_build(config: MkDocsConfig) -> None:
             _build_companion(config)
         elif not _wait(_child):
             raise Abort("The other language does not build; see above")
-        trim(Path(config.site_dir))
+        here, there = Path(config.site_dir), Path(config.site_dir, "en")
+        fonts.trim(here, fonts.CODE, fonts.shown(here))
+        fonts.copy(fonts.CODE, here, there)
+        fonts.copy(fonts.FORMULAS, there, here)
         if _offline(config):
             _pack(Path(config.site_dir))
 
