@@ -18,7 +18,7 @@ from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort, BuildError
 from mkdocs.plugins import event_priority
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
@@ -28,6 +28,8 @@ from fonts import trim
 from formulas import Formulas
 from notebooks import markdown
 from prose import words
+from script import Script, downloads
+from script import page as script_page
 from stamps import Shown, Stamps, anchor, table
 
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
@@ -35,7 +37,8 @@ NOTEBOOK = {
     "zh": ' · <a href="{0}" download>下载 {0}</a> · 输出在 CPU 上核对',
     "en": ' · <a href="{0}" download>download {0}</a> · outputs checked on a CPU',
 }
-LEDGER = "<!-- ledger -->"
+LEDGER, SCRIPT = "<!-- ledger -->", "<!-- script -->"
+TITLE = re.compile(r"^# (.+)$", re.M)
 
 log = logging.getLogger("mkdocs.hooks.website")  # --strict counts what is said under "mkdocs"
 
@@ -58,6 +61,14 @@ def _offline(config: MkDocsConfig) -> bool:
 
 def _ledger(config: MkDocsConfig) -> Ledger:
     return Ledger.load(_root(config) / "docs" / "verified.json", _root(config))
+
+
+def _script_path(config: MkDocsConfig) -> Path:
+    return _root(config) / "docs" / "script" / f"{config.theme['language']}.toml"
+
+
+def _script(config: MkDocsConfig) -> Script:
+    return Script.load(_script_path(config))
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -86,6 +97,20 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
         return markdown(page.file.content_string)
     except ValueError as error:
         raise BuildError(f"{page.file.src_uri}: {error}") from error
+
+
+def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put in the script of the lesson, with the titles of the pages that it shows."""
+    if SCRIPT not in text:
+        return text
+    script = _script(config)
+    titles = {}
+    for path in {cue.page.partition("#")[0] for cue in script.cues}:
+        if (file := files.get_file_from_path(path)) is None:
+            raise BuildError(f"docs/script/{script.language}.toml shows {path}, and there is no such page")
+        titles[path] = TITLE.search(file.content_string)[1]
+    presenter = get_relative_url("assets/presenter.js", page.url)
+    return text.replace(SCRIPT, script_page(script, titles, presenter))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -165,7 +190,10 @@ def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, n
 
 @event_priority(-100)
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Start on the other language: the folder of the site has just been cleared."""
+    """Add the subtitles; start on the other language: the folder of the site has just been cleared."""
+    if _script_path(config).exists():
+        for name, text in downloads(_script(config)).items():
+            files.append(File.generated(config, f"lesson/{name}", content=text))
     global _child
     # A fork is safe only while nothing else runs, such as KaTeX's engine or the server of `mkdocs serve`.
     if config.extra["companion"] and hasattr(os, "fork") and threading.active_count() == 1:
