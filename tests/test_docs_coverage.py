@@ -2,7 +2,8 @@
 
 docs/facts/<chapter>.toml lists the facts of docs/<language>/<part>/<chapter>.md, each with its evidence:
 `output` stands in the expected output of a block that runs on the page, `equation` is the id of a formula
-that a property test holds, `code` stands in a file that the page includes. Several strings are all needed.
+that a property test holds, `code` stands in a file that the page includes. On the page of the script, `cue`
+is the name and the seconds of one, `said` stands in what is said or shown. Several strings are all needed.
 """
 
 import re
@@ -13,10 +14,12 @@ import pytest
 
 from blocks import parse
 from prose import equations
+from script import Script
 
 ROOT = Path(__file__).parents[1]
 INCLUDE = re.compile(r'--8<-- "([^":]+)(?::\w+)?"')
-KINDS = {"output", "equation", "code"}
+KINDS = {"output", "equation", "code", "cue", "said"}
+WHOLE = {"equation", "cue"}  # a line each, of which a part proves nothing
 
 
 def shown(root: Path, page: Path) -> dict[str, str]:
@@ -24,10 +27,14 @@ def shown(root: Path, page: Path) -> dict[str, str]:
     text = page.read_text("utf-8")
     fences = parse(text)
     included = [root / name for fence in fences for name in INCLUDE.findall(fence.body)]
+    language = page.relative_to(root / "docs").parts[0]
+    cues = Script.load(root / f"docs/script/{language}.toml").cues if "<!-- script -->" in text else []
     return {
         "output": "\n".join(fence.expected.body for fence in fences if fence.expected),
         "equation": "\n".join(equation.id for equation in equations(text)),
         "code": "\n".join(path.read_text("utf-8") for path in included),
+        "cue": "\n".join(f"{cue.id} {cue.seconds}" for cue in cues),
+        "said": "\n".join(line for cue in cues for line in (cue.screen, *cue.show, *cue.say)),
     }
 
 
@@ -51,7 +58,7 @@ def gaps(root: Path) -> tuple[int, list[str]]:
                     strings = [wanted[kind]] if isinstance(wanted[kind], str) else wanted[kind]
                     lines = evidence[kind].split("\n")
                     for string in strings or [""]:
-                        there = string in lines if kind == "equation" else string in evidence[kind]
+                        there = string in (lines if kind in WHOLE else evidence[kind])
                         if not string or not there:
                             found.append(f"{page.relative_to(root)}: {fact}: no {kind} {string!r}")
     return count, found
@@ -66,6 +73,8 @@ def test_every_fact_is_shown() -> None:
 
 
 PAGE = """# One
+
+<!-- script -->
 
 <div class="equation" id="eq-a" markdown>
 $$ a \\tag{1} $$
@@ -90,6 +99,20 @@ not an output
 ```
 """
 
+SCRIPT = """
+[[segment]]
+id = "concept"
+title = ""
+
+[[segment.cue]]
+id = "opening"
+title = ""
+seconds = 30
+screen = "run it"
+page = ""
+say = "You know copy."
+"""
+
 
 @pytest.mark.parametrize(
     ("facts", "complaint"),
@@ -99,8 +122,11 @@ not an output
         ('["a"]\noutput = "not an output"\n', "no output 'not an output'"),
         ('["a"]\nequation = "eq"\n', "no equation 'eq'"),
         ('["a"]\ncode = "print(8)"\n', "no code 'print(8)'"),
-        ('["a"]\nfigure = "fig-a"\n', "expected some of code, equation, output"),
-        ('["a"]\n', "expected some of code, equation, output"),
+        ('["a"]\ncue = "opening 30"\nsaid = ["copy", "run it"]\n', None),
+        ('["a"]\ncue = "opening 3"\n', "no cue 'opening 3'"),
+        ('["a"]\nsaid = "row sum"\n', "no said 'row sum'"),
+        ('["a"]\nfigure = "fig-a"\n', "expected some of code, cue, equation, output, said"),
+        ('["a"]\n', "expected some of code, cue, equation, output, said"),
         ('["a"]\noutput = ""\n', "no output ''"),
     ],
 )
@@ -108,6 +134,8 @@ def test_what_is_not_shown_is_named(tmp_path: Path, facts: str, complaint: str |
     for name, text in {
         "docs/zh/tutorial/one.md": PAGE,
         "docs/en/tutorial/one.md": PAGE,
+        "docs/script/zh.toml": SCRIPT,
+        "docs/script/en.toml": SCRIPT,
         "snippets/a.py": "print(9)\n",
         "docs/facts/one.toml": facts,
     }.items():
