@@ -199,14 +199,13 @@ def page(script: Script, titles: Mapping[str, str], presenter: str) -> str:
         f"{words.downloads}{words.colon}{files}",
     ]
     for segment in script.segments:
-        length = words.minutes.format(_minutes(segment.seconds))
-        parts.append(f"## {segment.title} · {length} {{#{segment.id}}}")
+        parts.append(f"## {_name(segment, words)} {{#{segment.id}}}")
         parts += (_cue(cue, words, titles) for cue in segment.cues)
     return "\n\n".join(parts)
 
 
-def _minutes(seconds: int) -> str:
-    return f"{seconds / 60:g}"
+def _name(segment: Segment, words: Words) -> str:
+    return f"{segment.title} · {words.minutes.format(f'{segment.seconds / 60:g}')}"
 
 
 def _time(seconds: int) -> str:
@@ -214,13 +213,14 @@ def _time(seconds: int) -> str:
 
 
 def _cue(cue: Cue, words: Words, titles: Mapping[str, str]) -> str:
-    """Its attributes and classes are what presenter.js reads. A search finds the pages that it shows instead."""
+    """Its attributes and classes are for presenter.js. A search finds the page that it shows instead."""
     path = cue.page.partition("#")[0]
     shown = "".join(f" · `{name}`" for name in cue.show)
+    time = f"{_time(cue.start)}–{_time(cue.end)}"
     said = words.between.join(f'<span class="cue__line">{line}</span>' for line in cue.say)
     return (
         f'<section class="cue" data-start="{cue.start}" data-seconds="{cue.seconds}" markdown>\n'
-        f'<h3 id="cue-{cue.id}" data-search-exclude="true"><span class="cue__time">{_time(cue.start)}–{_time(cue.end)}</span>'
+        f'<h3 id="cue-{cue.id}" data-search-exclude="true"><span class="cue__time">{time}</span>'
         f' <span class="cue__title">{escape(cue.title)}</span></h3>\n\n'
         f"{words.screen}{words.colon}{cue.screen}\n{{ .cue__screen }}\n\n"
         f"{said}\n{{ .cue__say }}\n\n"
@@ -243,10 +243,9 @@ def _timeline(script: Script, words: Words) -> str:
         y = 28 + step * row
         begin = left + scale * segment.start
         anchor, at = ("start", begin) if begin <= 180 else ("end", right)
-        label = f"{segment.title} · {words.minutes.format(_minutes(segment.seconds))}"
         drawn.append(
             f'<text x="{_x(at)}" y="{y - 6}" text-anchor="{anchor}" fill="var(--ink)" stroke="var(--paper)"'
-            f' stroke-width="4" paint-order="stroke">{escape(label)}</text>'
+            f' stroke-width="4" paint-order="stroke">{escape(_name(segment, words))}</text>'
         )
         drawn += _boxes(segment.cues, left, scale, y)
     drawn += (
@@ -254,9 +253,7 @@ def _timeline(script: Script, words: Words) -> str:
         f"{at // 60}</text>"
         for at in ticks
     )
-    told = words.stop.join(
-        f"{_time(s.start)} {s.title}, {words.minutes.format(_minutes(s.seconds))}" for s in script.segments
-    )
+    told = words.stop.join(f"{_time(segment.start)} {_name(segment, words)}" for segment in script.segments)
     return (
         '<figure id="fig-timeline">\n'
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 360 {bottom + 24}" width="440" role="img"'
@@ -270,8 +267,8 @@ def _timeline(script: Script, words: Words) -> str:
 
 def _boxes(cues: Sequence[Cue], left: float, scale: float, y: int) -> list[str]:
     return [
-        f'<rect x="{_x(left + scale * cue.start)}" y="{y}" width="{_x(scale * cue.seconds)}" height="20" rx="2"'
-        ' fill="var(--code-paper)" stroke="var(--ink)" stroke-width="1.5"/>'
+        f'<rect x="{_x(left + scale * cue.start)}" y="{y}" width="{_x(scale * cue.seconds)}" height="20"'
+        ' rx="2" fill="var(--code-paper)" stroke="var(--ink)" stroke-width="1.5"/>'
         for cue in cues
     ]
 

@@ -108,7 +108,8 @@ def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) 
     for path in {cue.page.partition("#")[0] for cue in script.cues}:
         if (file := files.get_file_from_path(path)) is None:
             raise BuildError(f"docs/script/{script.language}.toml shows {path}, and there is no such page")
-        titles[path] = TITLE.search(file.content_string)[1]
+        title = TITLE.search(file.content_string)
+        titles[path] = title[1] if title else path
     presenter = get_relative_url("assets/presenter.js", page.url)
     return text.replace(SCRIPT, script_page(script, titles, presenter))
 

@@ -1,4 +1,4 @@
-"""The presenter view: by keyboard, in its place after a reload, on time; and the subtitles, as a browser reads them."""
+"""The presenter view by keyboard, in its place after a reload, on time; subtitles as a browser reads them."""
 
 import re
 from collections.abc import Callable
@@ -125,7 +125,10 @@ def test_view_works_where_nothing_can_be_kept(visit: Open) -> None:
     for method in "getItem", "setItem":
         page.add_init_script(f"""{{
           const own = Storage.prototype.{method}
-          Storage.prototype.{method} = function (key, ...more) {{ {refuse}; return own.call(this, key, ...more) }}
+          Storage.prototype.{method} = function (key, ...more) {{
+            {refuse}
+            return own.call(this, key, ...more)
+          }}
         }}""")
     page.goto(f"/en/{PAGE}")
     dialog = present(page)
@@ -180,8 +183,10 @@ def test_a_browser_reads_the_subtitles(visit: Open, start: str) -> None:
     page = visit(start + PAGE)
     address = page.locator("a[download][href$='.vtt']").evaluate("e => e.href")
     read = """address => new Promise((done, fail) => {
-      const track = Object.assign(document.createElement("track"), { kind: "captions", src: address, default: true })
-      track.onload = () => done([...track.track.cues].map(e => [e.id, e.startTime, e.endTime, e.getCueAsHTML().textContent]))
+      const track = document.createElement("track")
+      track.src = address
+      const told = e => [e.id, e.startTime, e.endTime, e.getCueAsHTML().textContent]
+      track.onload = () => done([...track.track.cues].map(told))
       track.onerror = fail
       const video = document.createElement("video")
       video.append(track)
