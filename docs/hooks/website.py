@@ -111,7 +111,7 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 
 def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put in what the benchmark record says, docstrings and the lesson's script where the page asks for them."""
+    """Put in what the record says, docstrings and the script of the lesson, where the page asks for them."""
     name, language = config.extra["results"], config.theme["language"]
     record = files.get_file_from_path(f"results/{name}.json")
     url = record.url_relative_to(page.file) if record else ""
@@ -248,7 +248,7 @@ on_page_context = CombinedEvent(_lighten, _translations, _restore)
 
 @event_priority(-100)
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Add records and subtitles; start on the other language: the folder of the site has just been cleared."""
+    """Add records and subtitles; start on the other language: the site has just been cleared."""
     for path in sorted((_root(config) / "docs" / "results").glob("*.json")):
         files.append(File.generated(config, f"results/{path.name}", abs_src_path=str(path)))
     if _script_path(config).exists():
