@@ -10,7 +10,6 @@ import tilelang.language as T
 import torch
 from torch import Tensor
 
-from camp_softmax.tilelang import single_read
 from camp_softmax.tilelang.rows import check, run
 from camp_softmax.tilelang.single_read import (
     VECTOR,
@@ -26,7 +25,7 @@ from camp_softmax.tilelang.single_read import (
 CAPACITY = 524288  # elements of a row: 64 in each thread of 16 blocks
 WARPS = 16  # a block, so that one whole warp sends their (m, s): TileLang has no barrier for half a warp
 # Other blocks write into this one's memory at times that the compiler does not know of: it must reuse none.
-OPTIONS = (*single_read.OPTIONS, "tl.disable_shared_memory_reuse")
+OPTIONS = ("tl.disable_shared_memory_reuse",)
 
 
 def tile_for(M: int, dtype: str) -> tuple[Tile, int]:
@@ -37,13 +36,15 @@ def tile_for(M: int, dtype: str) -> tuple[Tile, int]:
 
     Example:
         >>> tile_for(65536, "float32")
-        (Tile(M=65536, width=4, lanes=32, items=4, groups=16, rows=1), 8)
+        (Tile(M=65536, width=4, lanes=32, items=8, groups=16, rows=1), 4)
     """
     if M > CAPACITY:
         raise ValueError(f"cluster: expected rows of up to {CAPACITY} elements, got {M}")
     width = VECTOR // getattr(torch, dtype).itemsize
     count = vectors(M, width)
-    blocks = next(n for n in (2, 4, 8, 16) if n == 16 or count <= n * WARPS * WARP * 4)
+    # Few blocks wait for each other less, but the arithmetic on a 16-bit vector needs registers of its own.
+    sizes, most = ((4, 8, 16), 16) if width == 4 else ((2, 4, 8, 16), 4)
+    blocks = next(n for n in sizes if n == 16 or count <= n * WARPS * WARP * most)
     return Tile(M, width, WARP, -(-count // (blocks * WARPS * WARP)), WARPS, 1), blocks
 
 

@@ -17,9 +17,6 @@ from camp_softmax.tilelang.rows import LOG2E, LOWEST, check, run
 VECTOR = 16  # bytes that one instruction loads, from a multiple of 16
 WARP = 32
 CAPACITY = 65536  # elements of a row: 64 in each of 1024 threads
-# Every access has its own condition here. TileLang would add one for each element where it cannot prove
-# that a vector lies within the row, and so take the vectors of unaligned rows apart.
-OPTIONS = ("tl.disable_safe_memory_legalize",)
 
 
 # --8<-- [start:tile]
@@ -101,7 +98,8 @@ def tile_for(M: int, dtype: str) -> Tile:
         lanes = next(n for n in (1, 2, 4, 8, 16, 32) if count <= 2 * n)
         groups = 4 * WARP // lanes
         return Tile(M, width, lanes, -(-count // lanes), groups, groups)
-    items = max(2, -(-count // 1024))  # two, as long as a block is large enough: that is enough on its way
+    # Two vectors a thread are enough on their way; of 16-bit ones, which are more work, four.
+    items = max(2 if width == 4 else 4, -(-count // 1024))
     return Tile(M, width, WARP, items, -(-count // (items * WARP)), 1)
 
 
@@ -287,4 +285,4 @@ def logsumexp(rows: Tensor) -> Tensor:
 
 def _run(operator: str, rows: Tensor) -> Tensor:
     check(rows)
-    return run(kernel, rows, operator, options=OPTIONS)
+    return run(kernel, rows, operator)
