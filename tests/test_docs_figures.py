@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from camp_softmax import reference
+from camp_softmax.cuda import plan
 from cases import TUTORIAL_SHAPES
 from prose import read
 
@@ -260,6 +261,97 @@ def test_routes_stop_at_the_pages_of_the_lists(language):
     listed = {re.search(r"\{#(.+?)\}", section)[1]: link.findall(section) for section in sections}
     assert stops == listed
     assert set(rows.values()) == set(itertools.chain(*stops.values()))
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_shuffle_shows_the_steps_of_the_butterfly(language):
+    swap = runpy.run_path(str(ROOT / "snippets" / "cuda" / "butterfly.py"))["shuffle_xor"]
+    row = [f"{value:.0f}" for value in ROW]
+    want, values = [*map(str, range(8)), *row], row
+    for lanes in 4, 2, 1:
+        values = list(map(max, zip(values, swap(values, lanes), strict=True)))
+        want += values
+    svg = (FIGURES / f"shuffle.{language}.svg").read_text("utf-8")
+    assert [text for text in texts(svg) if text.isdigit()] == want
+    lines = re.findall(r'<path d="M(\d+) (\d+)L(\d+) ', svg)
+    lanes = [((int(x) - 32) // 32, (int(to) - 32) // 32) for x, _, to in lines]
+    assert sorted(lanes) == sorted((t ^ d, t) for d in (4, 2, 1) for t in range(8))
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_edges_shows_where_the_parts_of_a_row_lie(language):
+    """Vectors between the dashed lines, 80 apart, and a box for each element outside them."""
+    parts = runpy.run_path(str(ROOT / "snippets" / "cuda" / "edges.py"))["parts"]
+    svg = (FIGURES / f"edges.{language}.svg").read_text("utf-8")
+    for row in range(3):
+        head, vectors, tail = parts(row, 13, 4)
+        assert f"{head} + 4 × {vectors} + {tail}" in svg
+        drawn = re.search(rf'<g data-row="{row}">(.*?)</g>', svg, re.DOTALL)[1]
+        boxes = [(int(x), int(w)) for x, w in re.findall(r'<rect x="(\d+)" y="\d+" width="(\d+)"', drawn)]
+        start = 24 + 20 * (13 * row % 4)
+        singles = [start + 20 * j for j in range(13) if not head <= j < head + 4 * vectors]
+        assert [x for x, w in boxes if w == 20] == singles
+        assert [x for x, w in boxes if w == 80] == [start + 20 * head + 80 * k for k in range(vectors)]
+        assert all((x - 24) % 80 == 0 for x, w in boxes if w == 80)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_flight_shows_what_blocks_have_on_their_way(language):
+    """Rows of 22000 bfloat16 elements, and memory idle only where one block is alone."""
+    svg = (FIGURES / f"flight.{language}.svg").read_text("utf-8")
+    for blocks, vectors in (1, 3), (2, 6):
+        threads = -(-2750 // (vectors * 32)) * 32
+        assert plan._resident(threads // 32, vectors * 8) == blocks
+        drawn = re.search(rf'<g data-blocks="{blocks}">(.*?)</g>', svg, re.DOTALL)[1]
+        assert f"{blocks * 44} KB" in drawn
+        assert len(set(re.findall(r'y="(\d+)" width="40" height="20"', drawn))) == blocks
+        assert ("url(#idle)" in drawn) == (blocks == 1)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_cluster_shows_the_states_and_weights_of_its_blocks(language):
+    svg = (FIGURES / f"cluster.{language}.svg").read_text("utf-8")
+    m, s = reference.tile_state(ROW)
+    for block, part in enumerate(ROW.chunk(4)):
+        own = reference.tile_state(part)
+        drawn = re.search(rf'<g data-block="{block}">(.*?)</g>', svg, re.DOTALL)[1]
+        weights = [f"{weight:.3f}" for weight in torch.exp(part - m) / s]
+        states = [f"({own.m:.0f}, {own.s:.3f})", f"({m:.0f}, {s:.3f})"]
+        assert texts(drawn)[1:] == [*(f"{x:.0f}" for x in part), *states, *weights]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_order_shows_the_rows_of_the_simulation(language, capsys):
+    runpy.run_path(str(ROOT / "snippets" / "cuda" / "order.py"))
+    lines = re.findall(r"at +(\d+): +([\d ]+?)  \d+ apart", capsys.readouterr().out)
+    half = len(lines) // 2
+    svg = (FIGURES / f"order.{language}.svg").read_text("utf-8")
+    for number, group in enumerate((lines[1:half], lines[half + 1 :])):
+        drawn = re.search(rf'<g data-order="{number}">(.*?)</g>', svg, re.DOTALL)[1]
+        assert texts(drawn)[1:] == [time for time, _ in group]
+        dots = re.findall(r'<circle cx="([\d.]+)" cy="\d+" r="3.5" fill="[^"]*" data-row="(\d+)"', drawn)
+        assert [row for _, row in dots] == [row for _, rows in group for row in rows.split()]
+        assert [float(x) for x, _ in dots] == [round(64 + 280 * int(row) / 80, 1) for _, row in dots]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_ring_fills_a_stage_when_it_has_been_read(language):
+    """In turn the stages take the rows; a copy begins where the read of the row before it ends."""
+    svg = (FIGURES / f"ring.{language}.svg").read_text("utf-8")
+    rows = [text for text in texts(svg) if re.fullmatch("[A-E]", text)]
+    assert rows == [*"AC", *"BD", "E", *"AABBCC"]
+    reads = {
+        (int(y), float(x) + float(w))
+        for x, y, w in re.findall(
+            r'<rect x="([\d.]+)" y="(\d+)" width="([\d.]+)" height="24" rx="2" fill="var\(--read\)"/>', svg
+        )
+    }
+    copies = re.findall(
+        r'<rect x="([\d.]+)" y="(32|72)" width="[\d.]+" height="24" rx="2" fill="var\(--read-f', svg
+    )
+    later = [(int(y), float(x)) for x, y in copies if float(x) > 90]
+    assert len(later) == 3
+    assert set(later) <= reads
 
 
 @pytest.mark.parametrize("name", sorted({path.name.split(".")[0] for path in FIGURES.glob("*.svg")}))

@@ -231,6 +231,72 @@ def test_the_source_says_where_and_leads_to_the_record() -> None:
     assert "<dt><code>rounds</code></dt><dd>30</dd>" in shown("{{ results:own-words }}")
 
 
+# --- variants ---------------------------------------------------------------------------------------
+
+CHANGED = {"copy": 8.0, "cuda.cluster": 10.0, "variant.slow": 15.0, "variant.same": 10.04}
+
+
+def beside() -> dict:
+    """As `--variants` writes it: one kernel in each case, and a variant that is wrong."""
+    outcome = Outcome()
+    for name, us in CHANGED.items():
+        line = Measurement("float32", 64, 4096, name, us, us, us, round(8 / us, 4), None, first_s=3.0)
+        outcome.measurements.append(line)
+    case = Case("softmax", torch.float32, 64, 4096, "cuda")
+    outcome.failures.append((case, "variant.no-fence", "wrong in row 3"))
+    common = {
+        "operator": "softmax",
+        "stamp": STAMP,
+        "method": {"rounds": 30},
+        "missing": {"quack": "no quack"},
+    }
+    return report.record(outcome, kind="variants", **common)
+
+
+BESIDE = Results("small", record(), beside())
+
+
+def test_a_factor_is_the_time_of_a_variant_over_that_of_its_kernel() -> None:
+    assert shown("{{ results:factor slow float32 4096 }}", results=BESIDE) == "1.50"
+    assert number(BESIDE, "factor", ["same", "float32", "4096"]) == pytest.approx(1.004)
+    with pytest.raises(MissingError, match=r"no candidate variant\.no-fence in float32 \(wrong in row 3\)"):
+        shown("{{ results:factor no-fence float32 4096 }}", results=BESIDE)
+    with pytest.raises(MissingError, match=r"there is no docs/results/small-variants\.json"):
+        shown("{{ results:factor slow float32 4096 }}")
+
+
+def test_a_factor_needs_one_kernel_beside_it() -> None:
+    two = json.loads(json.dumps(beside()))
+    two["measurements"].append(two["measurements"][1] | {"candidate": "cuda.online"})
+    with pytest.raises(
+        MissingError, match=r"slow: not one kernel in float32 4096, but cuda\.cluster cuda\.online"
+    ):
+        number(Results("small", record(), two), "factor", ["slow", "float32", "4096"])
+
+
+def test_the_table_of_variants_has_their_factors_failures_and_source() -> None:
+    text = shown("{{ results:variants }}", "zh", BESIDE)
+    head, *rows = cells(text)
+    assert head == ["改法", "类型", "行长", "用时，倍"]
+    assert rows == [
+        ["no-fence", "float32", "4096", "结果错"],
+        ["same", "float32", "4096", "1.00"],
+        ["slow", "float32", "4096", "1.50"],
+    ]
+    assert '<code lang="en">wrong in row 3</code>' in text
+    assert "quack" not in text
+    right = {**beside(), "failures": []}
+    text = expand("{{ results:variants }}", Results("b", record(), right), "en", "../b.json", "a.md")
+    assert "<ul" not in text
+    assert '<a href="../b-variants.json" download>' in text
+
+
+def test_both_records_are_loaded(tmp_path: Path) -> None:
+    (tmp_path / "small.json").write_text(report.dump(record()), "utf-8")
+    (tmp_path / "small-variants.json").write_text(report.dump(beside()), "utf-8")
+    assert Results.load(tmp_path, "small") == BESIDE
+
+
 # --- charts -----------------------------------------------------------------------------------------
 
 
@@ -259,6 +325,7 @@ def texts(svg: ElementTree.Element) -> list[str]:
 
 
 CHARTS = [
+    "{{ results:map float32 quack cuda.three_pass cuda.online }}",
     "{{ results:plot float32 torch quack cuda.three_pass cuda.online }}",
     "{{ results:roofline float32 1024 cuda.three_pass cuda.online }}",
 ]
@@ -267,8 +334,8 @@ CHARTS = [
 @pytest.mark.parametrize("chart", CHARTS)
 def test_charts_agree_between_languages_and_have_no_colour_of_their_own(chart: str) -> None:
     zh, en = (shown(chart, language) for language in ("zh", "en"))
-    assert re.findall("<(?:path|circle|polyline)[^>]*>", zh) == re.findall(
-        "<(?:path|circle|polyline)[^>]*>", en
+    assert re.findall("<(?:path|rect|circle|polyline)[^>]*>", zh) == re.findall(
+        "<(?:path|rect|circle|polyline)[^>]*>", en
     )
     for language, svg in ("zh", zh), ("en", en):
         tree = ElementTree.fromstring(svg)
@@ -280,8 +347,25 @@ def test_charts_agree_between_languages_and_have_no_colour_of_their_own(chart: s
         assert "cuda.online" in description
 
 
+def test_a_map_has_a_cell_for_each_length_and_frames_the_fastest() -> None:
+    turned = record()
+    for m in turned["measurements"]:  # on long rows three passes win
+        if (m["candidate"], m["M"]) == ("cuda.three_pass", 2048):
+            m["ratio"] = 0.9
+    svg = ElementTree.fromstring(shown(CHARTS[0], "en", Results("a", turned)))
+    rects = list(svg.iter("{http://www.w3.org/2000/svg}rect"))
+    full = [(node.get("y"), float(node.get("fill-opacity"))) for node in rects if node.get("fill") != "none"]
+    frames = [(node.get("x"), node.get("y")) for node in rects if node.get("fill") == "none"]
+    first, second = dict.fromkeys(y for y, _ in full)  # three_pass, online
+    assert [opacity for _, opacity in full] == [0.02, 0.02, 0.73, 0.24, 0.24, 0.24]  # the ratio cubed
+    assert [y for _, y in frames] == [second, second, first]
+    assert [x for x, _ in frames] == [node.get("x") for node in rects[:3]]
+    assert {"1000", "1024", "2048"} <= set(texts(svg))
+    assert svg[1].text.endswith("2048: cuda.three_pass, 0.90 of the copy")
+
+
 def test_a_plot_joins_powers_of_two_and_names_each_line() -> None:
-    svg = drawn(CHARTS[0], "en")
+    svg = drawn(CHARTS[1], "en")
     lines = [node.get("points").split() for node in svg.iter("{http://www.w3.org/2000/svg}polyline")]
     assert [len(line) for line in lines] == [2, 2, 2]  # quack is missing, 1000 is a point
     assert len(list(svg.iter("{http://www.w3.org/2000/svg}circle"))) == 3

@@ -16,12 +16,15 @@ import torch
 from hypothesis import given
 
 from camp_softmax import reference
+from camp_softmax.cuda import plan
 from camp_softmax.reference import State, merge, tile_state
 from cases import CASES, M, check_logsumexp, check_softmax
 
 LOG2E = math.log2(math.e)
 SNIPPETS = Path(__file__).parents[1] / "snippets"
 block_reduce = runpy.run_path(str(SNIPPETS / "cuda" / "barriers.py"))["block_reduce"]
+shuffle_xor = runpy.run_path(str(SNIPPETS / "cuda" / "butterfly.py"))["shuffle_xor"]
+parts = runpy.run_path(str(SNIPPETS / "cuda" / "edges.py"))["parts"]
 LOWEST = torch.finfo(torch.float64).min  # the laws are tested in float64, where rounding is far away
 
 FINITE = st.integers(-800, 800).map(lambda quarter: quarter / 4)  # sums and differences are exact
@@ -205,6 +208,100 @@ def test_two_passes_move_three_elements_where_three_move_five(N, M, dtype):
     three, two = (reference.bytes_moved(rung, (N, M), dtype) for rung in ("three_pass", "online"))
     assert (three, two) == ((3 + 2) * N * M * b, (2 + 1) * N * M * b)
     assert three * 3 == two * 5
+
+
+@pytest.mark.equation(
+    "eq-one-read",
+    r"V_{\text{two}} = (2 + 1)\,N M b, \qquad V_{\text{one}} = (1 + 1)\,N M b, "
+    r"\qquad \frac{V_{\text{two}}}{V_{\text{one}}} = \frac{3}{2}",
+)
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.sampled_from(list(reference.UNIT_ROUNDOFF)))
+def test_one_read_moves_two_elements_where_two_passes_move_three(N, M, dtype):
+    b = dtype.itemsize
+    two, one, both = (reference.bytes_moved(r, (N, M), dtype) for r in ("online", "single_read", "cluster"))
+    assert (two, one, both) == ((2 + 1) * N * M * b, (1 + 1) * N * M * b, one)
+    assert two * 2 == one * 3
+
+
+@pytest.mark.equation(
+    "eq-butterfly",
+    r"v_t \leftarrow \max\bigl(v_t,\, v_{t \oplus d}\bigr), \quad d = \tfrac{n}{2}, \tfrac{n}{4}, \dots, 1 "
+    r"\qquad\Longrightarrow\qquad v_t = \max_j v_j",
+)
+@given(st.integers(0, 5), st.data())
+def test_after_the_butterfly_every_lane_has_the_maximum(level, data):
+    """With the shuffle of snippets/cuda/butterfly.py."""
+    n = 2**level
+    values = row = data.draw(st.lists(FINITE, min_size=n, max_size=n))
+    d = n // 2
+    while d > 0:
+        values = [max(pair) for pair in zip(values, shuffle_xor(values, d), strict=True)]
+        d //= 2
+    assert values == [max(row)] * n
+
+
+@pytest.mark.equation(
+    "eq-parts",
+    r"h = \min\bigl((-a) \bmod w,\; M\bigr), \qquad v = \Bigl\lfloor \frac{M - h}{w} \Bigr\rfloor, "
+    r"\qquad t = M - h - w v",
+)
+@given(st.integers(0, 10**4), st.integers(1, 10**4), st.sampled_from([4, 8]))
+def test_vectors_start_at_multiples_and_leave_less_than_one_at_each_end(index, M, w):
+    """Of a row of a matrix that starts at a multiple: parts of snippets/cuda/edges.py."""
+    a = index * M % w
+    h, v, t = parts(index, M, w)
+    assert h == min(-a % w, M)
+    assert (v, t) == ((M - h) // w, M - h - w * v)
+    assert 0 <= h < w > t >= 0
+    assert v == 0 or (index * M + h) % w == 0
+
+
+@pytest.mark.equation("eq-raise", r"2^{24}\, e^{x - m} = 2^{(x - m) \log_2 e \,+\, 24}")
+@given(FINITE, FINITE)
+def test_a_power_of_two_rides_along_in_the_exponent(x, m):
+    assert 2**24 * math.exp(x - m) == pytest.approx(2 ** ((x - m) * LOG2E + 24), rel=1e-11)
+
+
+@pytest.mark.equation(
+    "eq-resident",
+    r"r = \max\Bigl(32,\; 8 \Bigl\lceil \frac{e + 16}{8} \Bigr\rceil\Bigr), \qquad "
+    r"B = \min\Bigl(32,\; \Bigl\lfloor \frac{64}{W} \Bigr\rfloor,\; "
+    r"\Bigl\lfloor \frac{4 \lfloor 512 / r \rfloor}{W} \Bigr\rfloor\Bigr)",
+)
+@given(st.integers(1, 32), st.integers(1, 96))
+def test_the_plan_counts_resident_blocks_by_their_registers(W, e):
+    r = max(32, 8 * math.ceil((e + 16) / 8))
+    B = min(32, 64 // W, 4 * (512 // r) // W)
+    assert plan._resident(W, e) == B
+    assert B * W * 32 * r <= 65536  # registers of a multiprocessor
+
+
+@pytest.mark.equation(
+    "eq-blocks",
+    r"m = \max_k m_k, \qquad s = \sum_k s_k\, e^{m_k - m}",
+)
+@given(st.lists(ROW, min_size=1, max_size=16), st.integers(0, 3))
+def test_the_states_of_blocks_make_the_state_of_the_row(blocks, idle):
+    """In one step, with blocks that have no element of a short row among them."""
+    states = [state(row) for row in blocks] + [State(torch.tensor(LOWEST), torch.tensor(0.0))] * idle
+    m = max(own.m for own in states)
+    s = sum(own.s * torch.exp(own.m - m) for own in states)
+    row = state([x for block in blocks for x in block])
+    assert m == row.m
+    torch.testing.assert_close(s, row.s, rtol=1e-13, atol=1e-300, check_dtype=False)
+
+
+@pytest.mark.equation(
+    "eq-share",
+    r"p = 8 \Bigl\lceil \frac{\lceil v / C \rceil}{8} \Bigr\rceil, \qquad f_k = \min(k p,\, v)",
+)
+@given(st.integers(0, 10**6), st.sampled_from([2, 4, 8, 16]))
+def test_the_shares_of_blocks_are_whole_lines_and_cover_the_row(v, C):
+    p = 8 * math.ceil(math.ceil(v / C) / 8)
+    f = [min(k * p, v) for k in range(C + 1)]
+    assert (f[0], f[-1]) == (0, v)
+    assert f == sorted(f)
+    assert all(first % 8 == 0 for first, end in itertools.pairwise(f) if first < end)
 
 
 @pytest.mark.equation(

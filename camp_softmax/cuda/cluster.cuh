@@ -54,9 +54,9 @@ __device__ int next_stage(int stage, u32& parity) {
 }
 
 // --8<-- [start:take]
-// The row after those that anyone has taken. The first rows are the clusters' own
-// numbers; the counter gives out the rest, and whoever takes its last value, of
-// which there are as many as rows, leaves it at 0 for the next launch.
+// The row after those that anyone has taken. The first rows are the clusters'
+// own numbers; the counter gives out the rest, and whoever takes its last value,
+// of which there are as many as rows, leaves it at 0 for the next launch.
 __device__ int take_row(int* counter, int rows) {
     int taken = atomicAdd(counter, 1);
     if (taken == rows - 1) *counter = 0;
@@ -95,8 +95,9 @@ __device__ void load_rows(Shared& shared, Vector* ring, const Element* x, int ro
             int bytes = max(0, min(STAGE_VECTORS, left)) * int(sizeof(Vector));
             barrier_arrive_expecting(&shared.full[stage], bytes);
             if (bytes > 0)
-                bulk_load(ring + stage * STAGE_VECTORS, part.in + p * STAGE_VECTORS,
-                          bytes, &shared.full[stage]);
+                bulk_load(ring + stage * STAGE_VECTORS,
+                          part.in + p * STAGE_VECTORS, bytes,
+                          &shared.full[stage]);
             stage = next_stage(stage, empty_parity);
         }
         // --8<-- [end:produce]
@@ -109,8 +110,8 @@ __device__ State cluster_state(Shared& shared, State own, int turn, int rank) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float2* states = shared.states[turn % 2];
     u64* told = &shared.told[turn % 2];
-    float2* place = &states[rank * WARPS + warp];
-    if (lane < CLUSTER) remote_store(place, {own.m, own.s}, told, lane);
+    if (lane < CLUSTER)
+        remote_store(&states[rank * WARPS + warp], {own.m, own.s}, told, lane);
     barrier_wait_for_cluster(told, turn / 2 % 2);
 
     constexpr int EACH = (STATES + 31) / 32;
@@ -202,8 +203,10 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32)
     } else {
         bool leader = threadIdx.x == THREADS;
         if (leader) {
-            for (u64& barrier : shared.full) barrier_init(&barrier, 1);
-            for (u64& barrier : shared.empty) barrier_init(&barrier, WARPS);
+            for (int i = 0; i < STAGES; ++i) {
+                barrier_init(&shared.full[i], 1);
+                barrier_init(&shared.empty[i], WARPS);
+            }
             for (u64& barrier : shared.known) barrier_init(&barrier, 1);
             for (u64& barrier : shared.told) barrier_init(&barrier, 1);
             barrier_init_fence();

@@ -75,15 +75,18 @@ struct Row {
     __device__ const Vector* in() const {
         return reinterpret_cast<const Vector*>(x + head);
     }
-    __device__ Vector* out() const { return reinterpret_cast<Vector*>(y + head); }
+    __device__ Vector* out() const {
+        return reinterpret_cast<Vector*>(y + head);
+    }
     // The element outside the vectors that is this lane's, of 2 * WIDTH lanes,
     // or NOWHERE.
     __device__ int edge(int lane) const {
         if (ALIGNED) return NOWHERE;
         int in_tail = lane - WIDTH;
-        if (lane < head) return lane;
-        if (in_tail < 0 || in_tail >= tail) return NOWHERE;
-        return head + vectors * WIDTH + in_tail;
+        return lane < head ? lane
+               : in_tail >= 0 && in_tail < tail
+                   ? head + vectors * WIDTH + in_tail
+                   : NOWHERE;
     }
 };
 // --8<-- [end:row]
@@ -97,9 +100,9 @@ constexpr float HIGHEST = 3.402823466e38f;
 __device__ inline float minus_infinity() { return __int_as_float(0xff800000); }
 
 // --8<-- [start:raise]
-// exp2_flushed is cheapest but loses results below 2^-126, which softmax has: so
-// exponentials are carried times 2^24, which costs nothing (the multiplication by
-// log2(e) becomes a multiply-add), and the last factor takes it back.
+// exp2_flushed is cheapest but loses results below 2^-126, which softmax has:
+// so exponentials are carried times 2^24, which costs nothing (the multiplication
+// by log2(e) becomes a multiply-add), and the last factor takes it back.
 constexpr float RAISE = 24;
 constexpr float LOWER = 1.0f / (1 << 24);
 

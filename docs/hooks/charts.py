@@ -45,6 +45,11 @@ ROOFLINE = {  # title, axes, the two parts of the roof, row sum, what is told of
     ),
 }
 
+REGIMES = {  # title, axis, what is told of a length
+    "zh": ("{dtype}：各行长上最快的一级", "行长", "{M}：{name}，复制的 {ratio:.2f}"),
+    "en": ("{dtype}: the fastest rung by row length", "row length", "{M}: {name}, {ratio:.2f} of the copy"),
+}
+
 OURS = {"auto": "var(--write)", "cuda": "var(--read)", "tilelang": "var(--state)"}
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "12 3")
 CENTRED, ENDING = (f'text-anchor="{side}" fill="var(--quiet)"' for side in ("middle", "end"))
@@ -114,6 +119,51 @@ def plot(series: Mapping[str, Sequence[Line]], dtype: str, language: str) -> str
         [_told(told, name, own) for name, own in series.items()],
         parts,
     )
+
+
+def regimes(series: Mapping[str, Sequence[Line]], dtype: str, language: str) -> str:
+    """A map: a line for each rung, a cell for each row length, fuller the nearer it comes to the copy.
+
+    The fastest of a length has a frame.
+    """
+    title, axis, told = REGIMES[language]
+    lengths = sorted({m["M"] for own in series.values() for m in own})
+    best = {
+        M: max(
+            ((m["ratio"], name) for name, own in series.items() for m in own if m["M"] == M),
+            key=lambda pair: pair[0],
+        )
+        for M in lengths
+    }
+    left, right, top, step = 124, 352, 12, 32
+    width = round(min(40, (right - left) / len(lengths)), 1)
+    parts = []
+    for line, (name, own) in enumerate(series.items()):
+        y = top + line * step
+        colour, _, _ = _style(name, list(series))
+        parts.append(f'<text x="{left - 8}" y="{y + 17}" text-anchor="end">{escape(name)}</text>')
+        for m in own:
+            x = round(left + width * lengths.index(m["M"]), 1)
+            parts.append(
+                f'<rect x="{x}" y="{y}" width="{width}" height="24" fill="{colour}" '
+                f'fill-opacity="{min(m["ratio"], 1) ** 3:.2f}" stroke="var(--rule)"/>'
+            )
+    names = list(series)
+    for place, M in enumerate(lengths):  # above the cells beside them
+        y = top + names.index(best[M][1]) * step
+        x = round(left + width * place, 1)
+        parts.append(
+            f'<rect x="{x}" y="{y}" width="{width}" height="24" fill="none" '
+            'stroke="var(--ink)" stroke-width="2"/>'
+        )
+    bottom = top + len(series) * step
+    for place in range(0, len(lengths), max(1, math.ceil(len(lengths) / 4))):
+        x = round(left + width * (place + 0.5), 1)
+        parts.append(f'<path d="M{x} {bottom}v4" stroke="var(--quiet)"/>')
+        parts.append(f'<text x="{x}" y="{bottom + 20}" {CENTRED}>{lengths[place]}</text>')
+    parts.append(f'<text x="{left - 8}" y="{bottom + 20}" {ENDING}>{axis}</text>')
+    descriptions = [told.format(M=M, name=name, ratio=ratio) for M, (ratio, name) in best.items()]
+    return _svg(bottom + 32, f"map-{dtype}", title.format(dtype=dtype), descriptions, parts)
 
 
 def _ticks(low: float, high: float) -> list[int]:

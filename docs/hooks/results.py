@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blocks import outside
-from charts import WORK, plot, roofline
+from charts import WORK, plot, regimes, roofline
 from prose import SPAN
 
 PLACEHOLDER = re.compile(r"\{\{\s*results\b(?P<rest>[^{}]*)\}\}")
@@ -39,6 +39,9 @@ class Words:
     more: str
     comma: str
     colon: str
+    factors: str
+    wrong: str
+    variants: tuple[str, ...]  # the head of their table
 
 
 WORDS = {
@@ -53,6 +56,9 @@ WORDS = {
         more="另有 {} 个形状",
         comma="，",
         colon="：",
+        factors="各种改法的用时，以原来的核函数为 1",
+        wrong="结果错",
+        variants=("改法", "类型", "行长", "用时，倍"),
     ),
     "en": Words(
         length="row length",
@@ -65,21 +71,32 @@ WORDS = {
         more="and {} more",
         comma=", ",
         colon=": ",
+        factors="the time of each variant, that of the kernel being 1",
+        wrong="wrong",
+        variants=("variant", "dtype", "row length", "time, times"),
     ),
 }
 
 
 @dataclass(frozen=True)
 class Results:
-    """The record of one device, docs/results/<name>.json; None if there is none yet."""
+    """The record of one device, docs/results/<name>.json; None if there is none yet.
+
+    beside: that of the variants of its kernels, docs/results/<name>-variants.json.
+    """
 
     name: str
     found: Mapping[str, Any] | None
+    beside: Mapping[str, Any] | None = None
 
     @classmethod
     def load(cls, folder: Path, name: str) -> "Results":
-        path = folder / f"{name}.json"
-        return cls(name, json.loads(path.read_text("utf-8")) if path.exists() else None)
+        paths = [folder / f"{stem}.json" for stem in (name, f"{name}-variants")]
+        return cls(name, *(json.loads(path.read_text("utf-8")) if path.exists() else None for path in paths))
+
+    @property
+    def variants(self) -> "Results":
+        return Results(f"{self.name}-variants", self.beside)
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -148,6 +165,22 @@ def _first_in_calls(r: Results, *of: str) -> float:
     return m["first_s"] * 1e6 / m["us"]
 
 
+def _factor(r: Results, variant: str, dtype: str, length: str) -> float:
+    changed = r.variants.measurement(f"variant.{variant}", dtype, length)
+    return changed["us"] / _kernel(r.variants, variant, dtype, length)["us"]
+
+
+def _kernel(r: Results, variant: str, dtype: str, length: str) -> Mapping[str, Any]:
+    """The kernel that a variant changes: the only one of the package timed beside it."""
+    beside = [m for m in r.record["measurements"] if (m["dtype"], str(m["M"])) == (dtype, length)]
+    kernels = [m for m in beside if m["candidate"].startswith("cuda.")]
+    if len(kernels) != 1:
+        raise MissingError(
+            f"{variant}: not one kernel in {dtype} {length}, but {_names(kernels, 'candidate')}"
+        )
+    return kernels[0]
+
+
 def _lowest(r: Results, candidate: str, dtype: str) -> Mapping[str, Any]:
     return min(r.series(candidate, dtype), key=lambda m: m["ratio"])
 
@@ -165,6 +198,8 @@ NUMBERS: dict[str, tuple[str, Callable[..., float]]] = {  # name: (arguments, fi
     "bandwidth": ("candidate dtype length", _bandwidth),
     # how many times the first is as fast as the second
     "gain": ("candidate candidate dtype length", _gain),
+    # the time of a variant as a multiple of the kernel's
+    "factor": ("variant dtype length", _factor),
     # over all row lengths
     "lowest": ("candidate dtype", lambda r, *of: _lowest(r, *of)["ratio"]),
     "lowest-length": ("candidate dtype", lambda r, *of: _lowest(r, *of)["M"]),
@@ -249,6 +284,39 @@ def _tables(r: Results, words: Words) -> str:
     return "".join(_table(r, words, dtype) for dtype in dtypes)
 
 
+def _variants(r: Results, words: Words, url: str) -> str:
+    """Each variant with its time as a multiple of the kernel's, or why it has none; and their source."""
+    rows = [
+        (m["candidate"], m["dtype"], m["M"], f"{_factor(r, _bare(m), m['dtype'], str(m['M'])):.2f}")
+        for m in r.variants.record["measurements"]
+        if m["candidate"].startswith("variant.")
+    ]
+    rows += [
+        (f["candidate"], f["dtype"], shape[1], words.wrong)
+        for f in r.variants.record["failures"]
+        for shape in f["shapes"]
+    ]
+    shown = "".join(
+        f'<tr><th scope="row">{_breakable(_bare({"candidate": name}))}</th>'
+        f"<td>{dtype}</td><td>{M}</td><td>{factor}</td></tr>"
+        for name, dtype, M, factor in sorted(rows)
+    )
+    head = "".join(f'<th scope="col">{word}</th>' for word in words.variants)
+    failed = bool(r.variants.record["failures"])
+    refused = _left_out(Results("", {**r.variants.record, "missing": {}}), words) if failed else ""
+    source = _source(r.variants, words, url.replace(f"{r.name}.json", f"{r.variants.name}.json"))
+    return (
+        f'<div class="results" tabindex="0" role="region" aria-label="{words.factors}"'
+        f' data-search-exclude="true"><table class="results__table"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{shown}</tbody></table></div>{refused}{source}"
+    )
+
+
+def _bare(line: Mapping[str, Any]) -> str:
+    name: str = line["candidate"]
+    return name.removeprefix("variant.")
+
+
 def _emphasis(cell: str, best: str) -> str:
     return f"<strong>{cell}</strong>" if cell == best else cell
 
@@ -301,6 +369,10 @@ def _source(r: Results, words: Words, url: str) -> str:
 
 def _plot(r: Results, language: str, dtype: str, *names: str) -> str:
     return plot({name: lines for name in names if (lines := r.some(name, dtype))}, dtype, language)
+
+
+def _map(r: Results, language: str, dtype: str, *names: str) -> str:
+    return regimes({name: lines for name in names if (lines := r.some(name, dtype))}, dtype, language)
 
 
 def _roofline(r: Results, language: str, dtype: str, length: str, *names: str) -> str:
@@ -374,6 +446,8 @@ def _filled(match: re.Match[str], line: str, results: Results, language: str, ur
         "table": (1, lambda: _table(results, words, *arguments)),  # dtype length … candidate …
         "tables": (0, lambda: _tables(results, words)),
         "plot": (2, lambda: _plot(results, language, *arguments)),  # dtype candidate …
+        "map": (2, lambda: _map(results, language, *arguments)),  # dtype candidate …
+        "variants": (0, lambda: _variants(results, words, url)),
         "roofline": (3, lambda: _roofline(results, language, *arguments)),  # dtype length candidate …
         "source": (0, lambda: _source(results, words, url)),
         "left-out": (0, lambda: _left_out(results, words)),

@@ -6,7 +6,7 @@ ROWS, STAGES = "ABCDEF", 2
 
 
 def wait(barrier: list[int], stage: int, parity: int) -> Iterator:
-    while barrier[stage] % 2 == parity:  # the phase of this parity still runs
+    while barrier[stage] % 2 == parity:  # that phase still runs
         yield
 
 
@@ -15,8 +15,7 @@ def load(data: list, full: list, empty: list, fault: str) -> Iterator:
     for row in ROWS:
         if fault != "no wait":
             yield from wait(empty, stage, parity)
-        data[stage] = row
-        full[stage] += 1  # the arrival of all bytes ends a phase
+        data[stage], full[stage] = row, full[stage] + 1  # ends a phase
         stage, parity = (stage + 1) % STAGES, parity ^ (stage == STAGES - 1)
         yield
 
@@ -26,20 +25,20 @@ def compute(data: list, full: list, empty: list, fault: str) -> Iterator:
     for _ in ROWS:
         yield from wait(full, stage, parity)
         if fault == "no fence":
-            empty[stage] += 1  # the load has been issued, but is on its way
+            empty[stage] += 1  # the load is still on its way
             yield
         row = data[stage]
-        if fault != "no fence":
-            empty[stage] += 1  # the load has arrived
         print("", row, end="")
+        if fault != "no fence":
+            empty[stage] += 1
         stage, parity = (stage + 1) % STAGES, parity ^ (stage == STAGES - 1)
     print(", done", end="")
 
 
 for fault in "none", "no wait", "no fence":
     print(f"{fault}:", end="")
-    ring = [[None] * STAGES, [0] * STAGES, [0] * STAGES]
-    loader, computing = load(*ring, fault), compute(*ring, fault)
-    for turn in range(60):  # the loader is fast
-        next(computing if turn % 4 == 3 else loader, None)
+    ring = [[0] * STAGES for _ in range(3)]  # data, full, empty
+    sides = [load(*ring, fault)] * 3 + [compute(*ring, fault)]  # load is fast
+    for turn in range(60):
+        next(sides[turn % 4], None)
     print()
