@@ -118,6 +118,18 @@ def test_compile_error_shows_the_source_line(cold_cache, tmp_path):
     assert 'identifier "undefined_name" is undefined\n    3 |     x[0] = undefined_name;' in str(caught.value)
 
 
+def test_a_changed_header_of_a_header_is_compiled(cold_cache, tmp_path):
+    (tmp_path / "a.cuh").write_text('#include "b.cuh"\n')
+    (tmp_path / "k.cuh").write_text(
+        '#include "a.cuh"\nextern "C" __global__ void k(int* x) { *x = VALUE; }\n'
+    )
+    codes = set()
+    for value in (1, 2):
+        (tmp_path / "b.cuh").write_text(f"#define VALUE {value}\n")
+        codes.add(bytes(runtime.compile(tmp_path / "k.cuh", "sm_90").code))
+    assert len(codes) == 2
+
+
 def test_compiled_once(cold_cache, monkeypatch):
     source = runtime.HERE / "online.cuh"
     first = bytes(runtime.compile(source, "sm_90").code)

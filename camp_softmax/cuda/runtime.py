@@ -8,6 +8,7 @@ import hashlib
 import re
 import threading
 import warnings
+from collections.abc import Iterator
 from ctypes import c_int
 from pathlib import Path
 
@@ -46,14 +47,13 @@ def compile(path: Path, arch: str, constants: Constants = ()) -> ObjectCode:
         include_path=[str(path.parent), str(HERE)],
         define_macro=[("BLOCK", str(BLOCK)), *constants],
     )
-    folders = dict.fromkeys([path.parent, HERE])
-    headers = b"".join(header.read_bytes() for folder in folders for header in sorted(folder.glob("*.cuh")))
+    headers = "".join(_headers(source, path.parent))
     key = make_program_cache_key(
         code=source,
         code_type="c++",
         options=options,
         target_type="cubin",
-        extra_digest=hashlib.sha256(headers).digest(),
+        extra_digest=hashlib.sha256(headers.encode()).digest(),
     )
     try:
         with FileStreamProgramCache() as cache:  # $XDG_CACHE_HOME/cuda-python/program-cache
@@ -64,6 +64,16 @@ def compile(path: Path, arch: str, constants: Constants = ()) -> ObjectCode:
         warnings.warn(f"compiled CUDA kernels are not kept on disk: {error}", RuntimeWarning, stacklevel=2)
         return _compile(source, options, path)
     return ObjectCode.from_cubin(cubin, name=path.name)
+
+
+def _headers(source: str, folder: Path) -> Iterator[str]:
+    """The text of each header that the source includes, and of what that includes in turn."""
+    for name in re.findall(r'^#include "(.+)"$', source, re.M):
+        for path in (folder / name, HERE / name):  # if it is in neither, NVRTC says so
+            if path.exists():
+                yield (text := path.read_text(encoding="utf-8"))
+                yield from _headers(text, folder)
+                break
 
 
 def _compile(source: str, options: ProgramOptions, path: Path) -> ObjectCode:
