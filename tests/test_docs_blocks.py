@@ -240,11 +240,17 @@ def test_a_block_is_stamped_only_if_all_its_pages_ran(tree: Tree) -> None:
     assert tree.records() == {}
 
 
+def test_a_bare_block_without_files_is_recorded_by_its_text(tree: Tree) -> None:
+    tree.pages(block("print(1)\n", info="python", expected="1\n"))
+    tree.stamp().assert_outcomes(passed=2)
+    (record,) = tree.records().values()
+    assert (record["files"], record["output"]) == ({}, "1\n")
+
+
 @pytest.mark.parametrize(
     ("body", "info", "problem"),
     [
         ("python -c ''\n", "bash", "this block runs no file of the repository; *"),
-        ("print(1)\n", "python", "this block runs no file of the repository; *"),
         ("cat a.txt\necho >> a.txt\n", "bash", "a.txt changed while this block ran"),
         ("import a\nopen('a.py', 'a').write('#')\n", "python", "a.py changed while this block ran"),
     ],

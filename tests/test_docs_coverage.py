@@ -3,7 +3,8 @@
 docs/facts/<chapter>.toml lists the facts of docs/<language>/<part>/<chapter>.md, each with its evidence:
 `output` stands in the expected output of a block that runs on the page, `equation` is the id of a formula
 that a property test holds, `code` stands in a file that the page includes, `record` is a placeholder on the
-page, which may be held to a bound: `gain a b float32 4096 > 1`. Several strings are all needed.
+page, which may be held to a bound: `gain a b float32 4096 > 1`. On the page of the script, `cue` is the name
+and the seconds of one, `said` stands in what is said or shown. Several strings are all needed.
 """
 
 import json
@@ -16,10 +17,12 @@ import pytest
 from blocks import parse
 from prose import equations
 from results import Results, calls, number
+from script import Script
 
 ROOT = Path(__file__).parents[1]
 INCLUDE = re.compile(r'--8<-- "([^":]+)(?::\w+)?"')
-KINDS = {"output", "equation", "code", "record"}
+KINDS = {"output", "equation", "code", "record", "cue", "said"}
+WHOLE = {"equation", "record", "cue"}  # a line each, of which a part proves nothing
 BOUND = re.compile(r"(?P<call>.*?) (?P<sign>[<>]) (?P<bound>[\d.]+)")
 
 
@@ -28,11 +31,15 @@ def shown(root: Path, page: Path) -> dict[str, str]:
     text = page.read_text("utf-8")
     fences = parse(text)
     included = [root / name for fence in fences for name in INCLUDE.findall(fence.body)]
+    language = page.relative_to(root / "docs").parts[0]
+    cues = Script.load(root / f"docs/script/{language}.toml").cues if "<!-- script -->" in text else []
     return {
         "output": "\n".join(fence.expected.body for fence in fences if fence.expected),
         "equation": "\n".join(equation.id for equation in equations(text)),
         "code": "\n".join(path.read_text("utf-8") for path in included),
         "record": "\n".join(call.removeprefix(":") for call in calls(text)),
+        "cue": "\n".join(f"{cue.id} {cue.seconds}" for cue in cues),
+        "said": "\n".join(line for cue in cues for line in (cue.screen, *cue.show, *cue.say)),
     }
 
 
@@ -67,8 +74,7 @@ def gaps(root: Path) -> tuple[int, list[str]]:
                     lines = evidence[kind].split("\n")
                     for string in strings or [""]:
                         call = BOUND.sub(r"\g<call>", string) if kind == "record" else string
-                        whole = kind in ("equation", "record")
-                        if not string or call not in (lines if whole else evidence[kind]):
+                        if not string or call not in (lines if kind in WHOLE else evidence[kind]):
                             found.append(f"{page.relative_to(root)}: {fact}: no {kind} {string!r}")
                         elif kind == "record" and not holds(string, results):
                             found.append(f"{page.relative_to(root)}: {fact}: not so: {string}")
@@ -86,6 +92,7 @@ def test_every_fact_is_shown() -> None:
 PAGE = """# One
 
 {{ results:gain a b float32 8 }}
+<!-- script -->
 
 <div class="equation" id="eq-a" markdown>
 $$ a \\tag{1} $$
@@ -111,6 +118,19 @@ not an output
 """
 
 LINES = [{"candidate": name, "dtype": "float32", "M": 8, "us": us} for name, us in (("a", 5), ("b", 10))]
+SCRIPT = """
+[[segment]]
+id = "concept"
+title = ""
+
+[[segment.cue]]
+id = "opening"
+title = ""
+seconds = 30
+screen = "run it"
+page = ""
+say = "You know copy."
+"""
 
 
 @pytest.mark.parametrize(
@@ -127,8 +147,11 @@ LINES = [{"candidate": name, "dtype": "float32", "M": 8, "us": us} for name, us 
         ('["a"]\nrecord = "gain a b float32 8 > 2.1"\n', "a: not so: gain a b float32 8 > 2.1"),
         ('["a"]\nrecord = "gain a b"\n', "no record 'gain a b'"),
         ('["a"]\nrecord = "gain b a float32 8 < 1"\n', "no record 'gain b a float32 8 < 1'"),
-        ('["a"]\nfigure = "fig-a"\n', "expected some of code, equation, output, record"),
-        ('["a"]\n', "expected some of code, equation, output, record"),
+        ('["a"]\nfigure = "fig-a"\n', "expected some of code, cue, equation, output, record, said"),
+        ('["a"]\n', "expected some of code, cue, equation, output, record, said"),
+        ('["a"]\ncue = "opening 30"\nsaid = ["copy", "run it"]\n', None),
+        ('["a"]\ncue = "opening 3"\n', "no cue 'opening 3'"),
+        ('["a"]\nsaid = "row sum"\n', "no said 'row sum'"),
         ('["a"]\noutput = ""\n', "no output ''"),
     ],
 )
@@ -136,6 +159,8 @@ def test_what_is_not_shown_is_named(tmp_path: Path, facts: str, complaint: str |
     for name, text in {
         "docs/zh/tutorial/one.md": PAGE,
         "docs/en/tutorial/one.md": PAGE,
+        "docs/script/zh.toml": SCRIPT,
+        "docs/script/en.toml": SCRIPT,
         "snippets/a.py": "print(9)\n",
         "docs/facts/one.toml": facts,
         "docs/results/nvidia-h200.json": json.dumps({"measurements": LINES}),

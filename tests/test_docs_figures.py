@@ -202,6 +202,26 @@ def test_points_quotes_the_kernel(language):
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
+@pytest.mark.parametrize(("name", "rung"), [("three-pass", "three_pass"), ("online", "online")])
+def test_pipelines_show_the_states_and_every_read_and_write(name, rung, language):
+    svg = (FIGURES / f"pipeline-{name}.{language}.svg").read_text("utf-8")
+    reads, writes = reference.SCANS[rung]
+    cells = re.findall(r'<rect .*height="24" .*stroke="var\(--(\w+)\)"', svg)
+    assert (cells.count("read"), cells.count("write")) == (len(ROW) * reads, len(ROW) * writes)
+    assert svg.count("stroke-dasharray") == reads - 1  # a barrier before each pass but the first
+    states = list(reference.states(ROW, 3)) if rung == "online" else [reference.tile_state(ROW)]
+    shown = texts(svg)
+    assert [text for text in shown if re.match(r"m = \d", text)] == [f"m = {m:.0f}" for m, _ in states]
+    assert [text for text in shown if re.match(r"s = \d", text)] == [f"s = {s:.3f}" for _, s in states]
+    drops = [(old.m - new.m).item() for old, new in itertools.pairwise(states)]
+    assert [text for text in shown if text.startswith("× ")] == [
+        f"× e−{-drop:.0f}" if drop else "× 1" for drop in drops
+    ]
+    description = re.search(r"<desc.*?>(.*)</desc>", svg)[1]
+    assert all(f"{s:.3f}" in description for _, s in states)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
 def test_route_counts_what_the_model_counts_and_promises_nothing(language):
     """A square for each read or write of the row; dashed until there is a kernel; chapters that exist."""
     svg = (FIGURES / f"route.{language}.svg").read_text(encoding="utf-8")

@@ -315,6 +315,66 @@ def test_notebook_is_a_page_of_cards(site: Site) -> None:
     assert "words" in entry["text"]
 
 
+SCRIPT = """
+[[segment]]
+id = "concept"
+title = "A & B"
+
+[[segment.cue]]
+id = "opening"
+title = "x < y"
+seconds = 90
+screen = "run `it`"
+page = "tutorial/one.md#part"
+show = ["python snippets/a.py"]
+say = \"\"\"
+First `m` line.
+Second & last.
+\"\"\"
+"""
+
+
+def test_script_becomes_cues_a_timeline_and_subtitles(site: Site) -> None:
+    site.page("tutorial/one.md", "# 1 · One\n\n## Part {#part}\n")
+    site.page("lesson/script.md", "# Script\n\n<!-- script -->\n")
+    for language in LANGUAGES:
+        site.write(f"docs/script/{language}.toml", SCRIPT)
+    site.build()
+    for language, minutes in ("zh", "1.5 分钟"), ("en", "1.5 min"):
+        page = site.html("lesson/script/index.html", language)
+        assert only(page, "h2#concept").text.startswith(f"A & B · {minutes}")
+        cue = only(page, "section.cue[data-start='0'][data-seconds='90']")
+        assert only(cue, "h3#cue-opening .cue__time").text == "0:00–1:30"
+        assert only(cue, ".cue__title").text == "x < y"
+        assert [line.text for line in cue.select(".cue__say .cue__line")] == [
+            "First m line.",
+            "Second & last.",
+        ]
+        assert only(cue, ".cue__say code").text == "m"
+        link, shown = only(cue, ".cue__shows a"), only(cue, ".cue__shows code")
+        assert (link["href"], link.text) == ("../../tutorial/one/#part", "1 · One")
+        assert shown.text == "python snippets/a.py"
+        assert [label.text for label in page.select("#fig-timeline svg text")] == [f"A & B · {minutes}", "0"]
+        assert len(page.select("#fig-timeline svg rect")) == 1
+        folder = site.root / ("site" if language == "zh" else "site/en") / "lesson" / "script"
+        for link in page.select("a[download]"):
+            assert "Second &" in (folder / link["href"]).resolve().read_text("utf-8")
+        assert len(page.select("a[download]")) == 2
+        assert (folder / only(page, "article script")["src"]).resolve().name == "presenter.js"
+        assert only(page, "lesson-presenter").text
+    index = json.loads((site.root / "site/search/search_index.json").read_text("utf-8"))["docs"]
+    assert "lesson/script/#cue-opening" not in {entry["location"] for entry in index}
+
+
+def test_script_that_shows_no_page_ends_the_build(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.page("lesson/script.md", "# Script\n\n<!-- script -->\n")
+    for language in LANGUAGES:
+        site.write(f"docs/script/{language}.toml", SCRIPT)
+    with pytest.raises(Abort):
+        site.build()
+    assert "docs/script/zh.toml shows tutorial/one.md, and there is no such page" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("output", "complaint"),
     [

@@ -58,7 +58,8 @@ def vectors_a_thread(items: int) -> Change:
 
     def change(made: Plan) -> Plan:
         old = dict(made.constants)
-        threads = int(old["THREADS"]) * int(old["ITEMS"]) // items
+        warps = -(-int(old["THREADS"]) * int(old["ITEMS"]) // (items * plan.WARP))
+        threads = warps * plan.WARP
         return with_constants(made, GROUP=threads, THREADS=threads, ITEMS=items, RESIDENT=1)
 
     return change

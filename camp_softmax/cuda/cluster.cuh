@@ -55,8 +55,8 @@ __device__ int next_stage(int stage, u32& parity) {
 
 // --8<-- [start:take]
 // The row after those that anyone has taken. The first rows are the clusters'
-// own numbers; the counter gives out the rest, and whoever takes its last value,
-// of which there are as many as rows, leaves it at 0 for the next launch.
+// own numbers; the counter gives out the rest, and whoever takes its last
+// value, of which there are as many as rows, leaves it at 0 for the next launch.
 __device__ int take_row(int* counter, int rows) {
     int taken = atomicAdd(counter, 1);
     if (taken == rows - 1) *counter = 0;
@@ -147,16 +147,14 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
     }
     int edge = row.edge(lane);
     items.edge = edge == NOWHERE ? minus_infinity() : E::widen(row.x[edge]);
-    __syncthreads();  // the barriers are ready in this block,
     cluster_arrive();
 
     for (int turn = 0;; ++turn) {
-        if (thread == 0) barrier_arrive_expecting(&shared.told[turn % 2], sizeof(shared.states[0]));
-
         float m = warp_max(items.max(v));
         if (OUTPUT == LOGSUMEXP) m = fminf(m, HIGHEST);
         State own = {m, warp_sum(items.exp_and_sum(v, m))};
-        if (turn == 0) cluster_wait();  // and in the others, before anything is sent to them
+        if (turn == 0) cluster_wait();  // the barriers are ready, here and in the other blocks
+        if (thread == 0) barrier_arrive_expecting(&shared.told[turn % 2], sizeof(shared.states[0]));
         State state = cluster_state(shared, own, turn, rank);
 
         if (OUTPUT == LOGSUMEXP) {
@@ -213,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32)
             for (u64& barrier : shared.told) barrier_init(&barrier, 1);
             barrier_init_fence();
         }
-        __syncthreads();
+        __syncwarp();
         cluster_arrive();
         cluster_wait();
         if (leader) load_rows(shared, ring, x, rows, M, counter, rank);

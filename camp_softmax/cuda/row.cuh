@@ -101,8 +101,9 @@ __device__ inline float minus_infinity() { return __int_as_float(0xff800000); }
 
 // --8<-- [start:raise]
 // exp2_flushed is cheapest but loses results below 2^-126, which softmax has:
-// so exponentials are carried times 2^24, which costs nothing (the multiplication
-// by log2(e) becomes a multiply-add), and the last factor takes it back.
+// so exponentials are carried times 2^24, which costs nothing (the
+// multiplication by log2(e) becomes a multiply-add), and the last factor takes
+// it back.
 constexpr float RAISE = 24;
 constexpr float LOWER = 1.0f / (1 << 24);
 

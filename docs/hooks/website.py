@@ -24,13 +24,15 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+import fonts
 from api import fill
 from blocks import Fence, Ledger, parse
-from fonts import trim
-from formulas import Formulas
+from formulas import Formulas, glyphs
 from notebooks import markdown
 from prose import words
 from results import MissingError, Results, expand
+from script import Script, downloads
+from script import page as script_page
 from stamps import Shown, Stamps, anchor, table
 
 MINUTES = {"zh": "阅读约 {} 分钟", "en": "{} min read"}
@@ -38,7 +40,8 @@ NOTEBOOK = {
     "zh": ' · <a href="{0}" download>下载 {0}</a> · 输出在 CPU 上核对',
     "en": ' · <a href="{0}" download>download {0}</a> · outputs checked on a CPU',
 }
-LEDGER = "<!-- ledger -->"
+LEDGER, SCRIPT = "<!-- ledger -->", "<!-- script -->"
+TITLE = re.compile(r"^# (.+)$", re.M)
 TIME = "<!-- minutes -->"  # of the page that its line links to; on a line without a link, of its section
 LINK = re.compile(r"\]\((?P<page>[\w./-]+)\)")
 DRAWN = re.compile(r"<(svg|table)\b.*?</\1>", re.S)
@@ -71,6 +74,14 @@ def _ledger(config: MkDocsConfig) -> Ledger:
     return Ledger.load(_root(config) / "docs" / "verified.json", _root(config))
 
 
+def _script_path(config: MkDocsConfig) -> Path:
+    return _root(config) / "docs" / "script" / f"{config.theme['language']}.toml"
+
+
+def _script(config: MkDocsConfig) -> Script:
+    return Script.load(_script_path(config))
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add our Markdown extensions as objects: a module under docs/ cannot be imported by name."""
     language = config.theme["language"]
@@ -100,7 +111,7 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 
 def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put in what the benchmark record says, and docstrings where the page asks for them."""
+    """Put in what the record says, docstrings and the script of the lesson, where the page asks for them."""
     name, language = config.extra["results"], config.theme["language"]
     record = files.get_file_from_path(f"results/{name}.json")
     url = record.url_relative_to(page.file) if record else ""
@@ -108,11 +119,24 @@ def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) 
     try:
         results = Results.load(_root(config) / "docs" / "results", name)
         text = expand(text, results, language, url, where)
-        return fill(text, _root(config), language, config.repo_url or "")
+        text = fill(text, _root(config), language, config.repo_url or "")
     except MissingError as error:
         raise BuildError(str(error)) from error
     except (KeyError, ValueError) as error:
         raise BuildError(f"{page.file.src_uri}: {error}") from error
+    return text.replace(SCRIPT, _script_text(page, config, files)) if SCRIPT in text else text
+
+
+def _script_text(page: Page, config: MkDocsConfig, files: Files) -> str:
+    """The script of the lesson, with the titles of the pages that it shows."""
+    script = _script(config)
+    titles = {}
+    for path in {cue.page.partition("#")[0] for cue in script.cues}:
+        if (file := files.get_file_from_path(path)) is None:
+            raise BuildError(f"docs/script/{script.language}.toml shows {path}, and there is no such page")
+        title = TITLE.search(file.content_string)
+        titles[path] = title[1] if title else path
+    return script_page(script, titles, get_relative_url("assets/presenter.js", page.url))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -224,9 +248,12 @@ on_page_context = CombinedEvent(_lighten, _translations, _restore)
 
 @event_priority(-100)
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Publish the benchmark records, and start on the other language: the site's folder has been cleared."""
+    """Add records and subtitles; start on the other language: the site has just been cleared."""
     for path in sorted((_root(config) / "docs" / "results").glob("*.json")):
         files.append(File.generated(config, f"results/{path.name}", abs_src_path=str(path)))
+    if _script_path(config).exists():
+        for name, text in downloads(_script(config)).items():
+            files.append(File.generated(config, f"lesson/{name}", content=text))
     global _child
     # A fork is safe only while nothing else runs, such as KaTeX's engine or the server of `mkdocs serve`.
     if config.extra["companion"] and hasattr(os, "fork") and threading.active_count() == 1:
@@ -265,6 +292,7 @@ def _build_companion(config: MkDocsConfig) -> None:
             strict=config.strict,
         )
     )
+    fonts.trim(Path(config.site_dir, "en"), fonts.FORMULAS, glyphs())  # the same formulas in each language
 
 
 def on_build_error(error: Exception) -> None:
@@ -285,7 +313,10 @@ def on_post_build(config: MkDocsConfig) -> None:
             _build_companion(config)
         elif not _wait(_child):
             raise Abort("The other language does not build; see above")
-        trim(Path(config.site_dir))
+        here, there = Path(config.site_dir), Path(config.site_dir, "en")
+        fonts.trim(here, fonts.CODE, fonts.shown(here))
+        fonts.copy(fonts.CODE, here, there)
+        fonts.copy(fonts.FORMULAS, there, here)
         if _offline(config):
             _pack(Path(config.site_dir))
 

@@ -96,6 +96,16 @@ def test_page_not_found_bars_nobody(visit: Open, scheme: str) -> None:
         assert barriers(page) == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("start", ["/", "/en/"])
+def test_presenter_view_bars_nobody(visit: Open, start: str, scheme: str) -> None:
+    page = visit(f"{start}lesson/script/", color_scheme=scheme, reduced_motion="reduce")
+    page.locator("lesson-presenter [name=open]").click()
+    for width in 1280, 390:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert barriers(page) == []
+
+
 @pytest.mark.parametrize("address", addresses())
 def test_page_needs_no_script(visit: Open, address: str) -> None:
     page = visit(address, java_script_enabled=False)

@@ -113,6 +113,16 @@ def test_pages_work_from_files(
     page.locator(".md-footer__link--next").click()
     page.wait_for_url(f"**/{CHAPTER}")
 
+    page.goto((unpacked / folder / "lesson/script.html").as_uri())
+    for _ in range(2):  # from the first cue, then, after a reload, from the second
+        page.locator("lesson-presenter [name=open]").click()
+        page.keyboard.press("ArrowRight")
+        page.reload()
+    page.locator("lesson-presenter [name=open]").click()
+    expect(page.locator("lesson-presenter .place")).to_have_text(re.compile("(提示|cue) 3 "))
+    page.keyboard.press("Escape")
+
+    page.goto((unpacked / folder / CHAPTER).as_uri())
     page.evaluate("location.hash = 'pair'")
     page.locator("a.language").click()
     other = "" if folder else "en/"
