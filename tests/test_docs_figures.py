@@ -317,6 +317,7 @@ def test_cluster_shows_the_states_and_weights_of_its_blocks(language):
         drawn = re.search(rf'<g data-block="{block}">(.*?)</g>', svg, re.DOTALL)[1]
         weights = [f"{weight:.3f}" for weight in torch.exp(part - m) / s]
         states = [f"({own.m:.0f}, {own.s:.3f})", f"({m:.0f}, {s:.3f})"]
+        assert all(found in re.search(r"<desc.*?>(.*)</desc>", svg)[1] for found in states)
         assert texts(drawn)[1:] == [*(f"{x:.0f}" for x in part), *states, *weights]
 
 

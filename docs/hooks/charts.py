@@ -136,7 +136,7 @@ def regimes(series: Mapping[str, Sequence[Line]], dtype: str, language: str) -> 
         for M in lengths
     }
     left, right, top, step = 124, 352, 12, 32
-    width = round(min(40, (right - left) / len(lengths)), 1)
+    width = round(min(48, (right - left) / len(lengths)), 1)
     parts = []
     for line, (name, own) in enumerate(series.items()):
         y = top + line * step
