@@ -6,7 +6,7 @@ from camp_softmax.cuda import plan
 
 MIB = 2**20
 
-print("         blocks threads stages KiB/block clusters MiB")
+print("         blocks threads stages KiB clusters MiB")
 for dtype in torch.float32, torch.bfloat16:
     print(str(dtype).removeprefix("torch."))
     for M in 32768, 65536, 131072, 262144, 524288:
@@ -16,4 +16,4 @@ for dtype in torch.float32, torch.bfloat16:
         flying = 2 * part * made.blocks * made.in_flight / MIB
         sizes = made.blocks, int(found["THREADS"]), int(found["STAGES"])
         columns = *sizes, part // 2**10, made.in_flight, flying
-        print("  {:6} {:6} {:7} {:6} {:9} {:8} {:3.0f}".format(M, *columns))
+        print("  {:6} {:6} {:7} {:6} {:3} {:8} {:3.0f}".format(M, *columns))
