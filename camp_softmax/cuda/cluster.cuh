@@ -55,8 +55,8 @@ __device__ int next_stage(int stage, u32& parity) {
 
 // --8<-- [start:take]
 // The row after those that anyone has taken. The first rows are the clusters'
-// own numbers; the counter gives out the rest, and whoever takes its last
-// value, of which there are as many as rows, leaves it at 0 for the next launch.
+// own numbers; the counter gives out the rest. It has as many values as there
+// are rows: whoever takes the last leaves it at 0 for the next launch.
 __device__ int take_row(int* counter, int rows) {
     int taken = atomicAdd(counter, 1);
     if (taken == rows - 1) *counter = 0;
