@@ -349,17 +349,17 @@ def test_charts_agree_between_languages_and_have_no_colour_of_their_own(chart: s
 
 def test_a_map_has_a_cell_for_each_length_and_frames_the_fastest() -> None:
     turned = record()
-    for m in turned["measurements"]:  # on long rows three passes win
-        if (m["candidate"], m["M"]) == ("cuda.three_pass", 2048):
-            m["ratio"] = 0.9
+    for m in turned["measurements"]:  # on long rows three passes win, on others they come near
+        if m["candidate"] == "cuda.three_pass" and m["M"] >= 1024:
+            m["ratio"] = 0.9 if m["M"] == 2048 else 0.62
     svg = ElementTree.fromstring(shown(CHARTS[0], "en", Results("a", turned)))
     rects = list(svg.iter("{http://www.w3.org/2000/svg}rect"))
     full = [(node.get("y"), float(node.get("fill-opacity"))) for node in rects if node.get("fill") != "none"]
     frames = [(node.get("x"), node.get("y")) for node in rects if node.get("fill") == "none"]
     first, second = dict.fromkeys(y for y, _ in full)  # three_pass, online
-    assert [opacity for _, opacity in full] == [0.02, 0.02, 0.73, 0.24, 0.24, 0.24]  # the ratio cubed
-    assert [y for _, y in frames] == [second, second, first]
-    assert [x for x, _ in frames] == [node.get("x") for node in rects[:3]]
+    assert [opacity for _, opacity in full] == [0.02, 0.24, 0.73, 0.24, 0.24, 0.24]  # the ratio cubed
+    short, middle, long = (node.get("x") for node in rects[:3])
+    assert frames == [(middle, first), (long, first), (short, second), (middle, second)]
     assert {"1000", "1024", "2048"} <= set(texts(svg))
     assert svg[1].text.endswith("2048: cuda.three_pass, 0.90 of the copy")
 
