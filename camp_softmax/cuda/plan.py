@@ -90,7 +90,7 @@ def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
 
 
 def _resident(warps: int, elements: int) -> int:
-    """Blocks that fit a multiprocessor without spilling: 64 warps, each quarter with 512 registers a lane.
+    """Blocks that fit a multiprocessor, spilling a word at most: 64 warps, 512 registers a lane of a quarter.
 
     A thread needs a register for each of its elements and some 16 more, in steps of 8.
 
