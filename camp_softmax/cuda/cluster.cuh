@@ -9,8 +9,8 @@
 //   loader     takes the number of a row that nobody has taken | waits for a free stage | starts its bulk copy
 //   computing  waits for a full stage | registers, frees the stage | (m, s) to every block | waits for all | writes
 //
-// Rows are taken in order from one counter. Dealt out round robin instead, the blocks drift apart, and the wider
-// window of DRAM pages costs 5 to 7 percent.
+// Rows are taken in order from one counter. Dealt out round robin instead, the blocks drift apart, and the window of
+// DRAM pages in use widens: `python -m camp_softmax.bench --variants` says what that costs.
 #include "row.cuh"
 
 constexpr int WARPS = THREADS / 32;
