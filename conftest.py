@@ -186,6 +186,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log):
     """Under `-n`, send all copies of a block to one worker, where `execute` remembers the run.
 
+    The tests of the built site go to one worker too, which builds it once.
+
     xdist_group marks would say the same, but xdist 3.8 loses them under pytest 9.
     """
     if config.getvalue("dist") != "load":
@@ -199,7 +201,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log):
                 return "\n".join(map(source, cells))
             page, _, line = nodeid.partition(".md::line ")
             fence = fences(ROOT / f"{page}.md").get(int(line)) if line else None
-            return f"{fence.info}\n{fence.body}" if fence else nodeid
+            if fence:
+                return f"{fence.info}\n{fence.body}"
+            file = nodeid.partition("::")[0]
+            return file if file == "tests/test_site_build.py" else nodeid
 
     return ByBlock(config, log)
 

@@ -1,6 +1,7 @@
 """The real site, built strictly: it holds together, needs nobody else, and comes out the same twice."""
 
 import ast
+import functools
 import gzip
 import os
 import re
@@ -34,6 +35,12 @@ def build(folder: Path) -> Path:
     return folder
 
 
+@functools.cache
+def soup(path: Path) -> BeautifulSoup:
+    """A page, parsed once for all tests."""
+    return BeautifulSoup(path.read_text("utf-8"), "html.parser")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("site"))
@@ -56,15 +63,15 @@ def test_a_mistake_in_either_language_ends_the_build(tmp_path: Path) -> None:
         assert "'nowhere.md'" in result.stderr
 
 
-def requests(page: str) -> Iterator[str]:
+def requests(path: Path) -> Iterator[str]:
     """Every address that a browser fetches to show the page; an ordinary link is none."""
-    soup = BeautifulSoup(page, "html.parser")
-    for element in soup.select("[src], [srcset], [data], [poster]"):
+    page = soup(path)
+    for element in page.select("[src], [srcset], [data], [poster]"):
         yield from (element[name] for name in ("src", "srcset", "data", "poster") if element.has_attr(name))
-    for element in soup.select("link[href], use[href], image[href]"):
+    for element in page.select("link[href], use[href], image[href]"):
         if not {"canonical", "alternate", "prev", "next"} & set(element.get("rel", [])):
             yield element["href"]
-    for element in soup.select("style, [style]"):
+    for element in page.select("style, [style]"):
         yield from addresses(element.get("style") or element.text)
 
 
@@ -79,7 +86,7 @@ def test_every_source_page_is_built(site: Path) -> None:
         for source in [*docs.rglob("*.md"), *docs.rglob("*.ipynb")]:
             name = source.relative_to(docs).with_suffix("")
             place = folder / name.parent if name.name == "index" else folder / name
-            page = BeautifulSoup((place / "index.html").read_text("utf-8"), "html.parser")
+            page = soup(place / "index.html")
             assert page.html["lang"] == language
 
 
@@ -91,7 +98,7 @@ def test_a_notebook_weighs_no_more_than_a_chapter(site: Path) -> None:
 
 
 def test_nothing_is_requested_from_elsewhere(site: Path) -> None:
-    found = {(path, url) for path in site.rglob("*.html") for url in requests(path.read_text("utf-8"))}
+    found = {(path, url) for path in site.rglob("*.html") for url in requests(path)}
     found |= {(path, url) for path in site.rglob("*.css") for url in addresses(path.read_text("utf-8"))}
     assert found
     assert not [(str(path.relative_to(site)), url) for path, url in found if ELSEWHERE.match(url)]
@@ -117,7 +124,7 @@ def test_tools_of_the_build_are_not_published(site: Path) -> None:
 
 
 def test_page_not_found_leads_home_in_both_languages(site: Path) -> None:
-    page = BeautifulSoup((site / "404.html").read_text("utf-8"), "html.parser")
+    page = soup(site / "404.html")
     assert page.select_one("article h1").text == "404"
     links = {link.parent["lang"]: link["href"].rstrip("/.") for link in page.select("article a")}
     assert links == {"zh": "/course", "en": "/course/en"}
@@ -128,7 +135,7 @@ def test_every_page_links_to_its_own_source(site: Path) -> None:
     pages = set(site.rglob("index.html"))
     assert pages
     for path in pages:
-        page = BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        page = soup(path)
         (link,) = page.select("a[rel=edit]")
         assert link["title"] == {"zh": "编辑此页", "en": "Edit this page"}[page.html["lang"]]
         source = ROOT / link["href"].removeprefix(f"{REPOSITORY}/edit/main/")
@@ -142,7 +149,7 @@ def test_every_page_links_to_its_own_source(site: Path) -> None:
 def test_api_page_says_all_that_the_docstrings_say(site: Path, language: str) -> None:
     """Word for word and in order, beside a link to the line where the name is defined."""
     folder = site if language == "zh" else site / "en"
-    page = BeautifulSoup((folder / "api/index.html").read_text("utf-8"), "html.parser")
+    page = soup(folder / "api/index.html")
     found = page.select(".docstring")
     assert found
     for shown in found:
@@ -163,10 +170,10 @@ def test_api_page_says_all_that_the_docstrings_say(site: Path, language: str) ->
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_routes_state_the_reading_times_of_their_pages(site: Path, language: str) -> None:
     here = (site if language == "zh" else site / "en") / "routes"
-    page = BeautifulSoup((here / "index.html").read_text("utf-8"), "html.parser")
+    page = soup(here / "index.html")
     times = []
     for stop in page.select("article ol > li"):
-        target = BeautifulSoup((here / stop.a["href"] / "index.html").read_text("utf-8"), "html.parser")
+        target = soup((here / stop.a["href"] / "index.html").resolve())
         if said := target.select_one(".reading-time"):  # only chapters and labs say it themselves
             times.append((number(stop.a.next_sibling), number(said.text)))
     assert times
@@ -179,7 +186,7 @@ def number(text: str) -> str:
 
 
 def test_link_to_the_repository_does_not_ask_it_for_stars(site: Path) -> None:
-    page = BeautifulSoup((site / "index.html").read_text("utf-8"), "html.parser")
+    page = soup(site / "index.html")
     assert {link["href"] for link in page.select(".md-source")} == {REPOSITORY}
     assert not page.select("[data-md-component=source]")  # what Material's script looks for
 
