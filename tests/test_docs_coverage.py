@@ -1,6 +1,6 @@
 """Every fact of a chapter is shown there: by the output of a block, a tested formula, or code that runs.
 
-docs/facts/<chapter>.toml lists the facts of docs/<language>/<part>/<chapter>.md, each with its evidence:
+docs/facts/<chapter>.toml lists the facts of docs/<language>/**/<chapter>.md, each with its evidence:
 `output` stands in the expected output of a block that runs on the page, `equation` is the id of a formula
 that a property test holds, `code` stands in a file that the page includes, `record` is a placeholder on the
 page, which may be held to a bound: `gain a b float32 4096 > 1`. On the page of the script, `cue` is the name
@@ -60,7 +60,7 @@ def gaps(root: Path) -> tuple[int, list[str]]:
         facts = tomllib.loads(path.read_text("utf-8"))
         count += len(facts)
         for language in ("zh", "en"):
-            pages = [*(root / "docs" / language).glob(f"*/{path.stem}.md")]
+            pages = [*(root / "docs" / language).rglob(f"{path.stem}.md")]
             if len(pages) != 1:
                 found.append(f"{path.name}: docs/{language} has {len(pages)} pages of that name, not one")
                 continue

@@ -61,12 +61,20 @@ STANDS_IN = {
         {"uniform 0", "only the tail", "a spike at every position"},
     ),
     "max_from_zero": (lambda: {"LOWEST": load("max_from_zero").LOWEST}, {"uniform -1000", "only the tail"}),
+    "half_sum": (
+        lambda: {"merge_tile": load("half_sum").merge_tile},
+        {"random", "ascending inside", "equal terms"},
+    ),
     "start_at_minus_inf": (lambda: {"LOWEST": -torch.inf}, {"first tile -inf", "only the tail"}),
 }
 NOT_KERNELS = {
     "dim_0_layout",  # does not compile: the snippet shows the error
+    "misaligned_view",  # the input is wrong, and refused: test_tilelang.py
     "missing_barrier",  # CUDA: test_cuda.py
-    "parallel_tiles",  # the same
+    "narrow_offset",  # arithmetic
+    "parallel_tiles",  # does not compile: the snippet shows the error
+    "racy_sum",  # right on the CPU: the snippet shows the warning
+    "unfilled",  # the same
     "unguarded_write",  # CUDA: test_cuda.py
 }
 
