@@ -330,10 +330,15 @@ def _left_out(r: Results, words: Words) -> str:
     """The candidates that could not be had, and where others failed, each with the reason as it was given."""
     record = r.record
     entries = [(name, "", reason) for name, reason in record["missing"].items()]
+    alike: dict[
+        tuple[str, str, str], tuple[str, list[list[int]]]
+    ] = {}  # reasons often differ in a length only
     for failure in record["failures"]:
-        (N, M), *more = failure["shapes"]
-        places = [failure["dtype"], f"{N} × {M}"] + [words.more.format(len(more))] * bool(more)
-        entries.append((failure["candidate"], words.comma.join(places), failure["reason"]))
+        kind = failure["candidate"], failure["dtype"], re.sub(r"\d+", "", failure["reason"])
+        alike.setdefault(kind, (failure["reason"], []))[1].extend(failure["shapes"])
+    for (name, dtype, _), (reason, ((N, M), *more)) in alike.items():
+        places = [dtype, f"{N} × {M}"] + [words.more.format(len(more))] * bool(more)
+        entries.append((name, words.comma.join(places), reason))
     if not entries:
         return f"<p>{words.nothing}</p>"
     items = (
