@@ -345,8 +345,8 @@ def lower(program, options=()) -> str:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_generated_cuda_loads_vectors_where_rows_are_aligned(dtype):
     """And each store is spread over the threads: with m and s as the only fragments, one in 64 stored."""
-    assert "*(uint4*)(A" in lower(online.softmax_kernel(512, dtype)) or dtype == "float32"
-    assert "*(float4*)(A" in lower(online.softmax_kernel(512, dtype)) or dtype != "float32"
+    vector = "float4" if dtype == "float32" else "uint4"
+    assert f"*({vector}*)(A" in lower(online.softmax_kernel(512, dtype))
     ragged = lower(online.softmax_kernel(513, dtype))
     assert "(int)threadIdx.x) % " not in ragged[ragged.index("for (int k_1") :]
 
