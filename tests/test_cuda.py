@@ -21,7 +21,7 @@ cuda = pytest.importorskip("camp_softmax.cuda", exc_type=ImportError)
 from camp_softmax.cuda import plan, runtime  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
-READ_ONCE = {"single_read": plan.single_read, "cluster": plan.cluster}
+READ_ONCE = plan.READ_ONCE
 LONGEST = {"single_read": plan.CAPACITY, "cluster": plan.LONGEST_CLUSTER}  # rows that a rung takes
 SOURCES = sorted(runtime.HERE.glob("*.cuh"))
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -221,7 +221,7 @@ def test_values(rung, dtype, case):
 def writes_outside(path: Path, kernel: str) -> int:
     """How many places around the result a kernel changes, for a row that fills no block."""
     memory = torch.full((3 * plan.BLOCK,), 7.0, device="cuda")
-    out = memory[plan.BLOCK : runtime.BLOCK + 5].view(1, 5)
+    out = memory[plan.BLOCK : plan.BLOCK + 5].view(1, 5)
     runtime.run(path, kernel, torch.zeros(1, 5, device="cuda"), out)
     out.fill_(7)
     return int((memory != 7).sum())

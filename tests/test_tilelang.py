@@ -9,15 +9,14 @@ import tilelang.language as T
 import torch
 from tvm.target import Target
 
+from camp_softmax.limits import DTYPES
 from camp_softmax.tilelang import build, cluster, cpu, online, rows, single_read
-from cases import CASES, LOWEST, check_log_softmax, check_logsumexp, check_softmax, random
+from cases import CASES, CHECKS, LOWEST, check_log_softmax, check_softmax, random
 
 HAS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_GPU else "cpu"
 GPU = pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")
-CHECKS = {"softmax": check_softmax, "log_softmax": check_log_softmax, "logsumexp": check_logsumexp}
 READ_ONCE = [single_read, pytest.param(cluster, marks=GPU)]
-DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 
 def name(value) -> str:

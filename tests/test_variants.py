@@ -16,9 +16,7 @@ def test_a_variant_is_the_kernel_with_one_decision_changed(name, tmp_path):
     folder = variants.source(name, tmp_path)
     edited = {p.name for p in folder.iterdir() if p.read_bytes() != (runtime.HERE / p.name).read_bytes()}
     for dtype, M in variant.at:
-        made = {"single_read": plan.single_read, "cluster": plan.cluster}[variant.rung](
-            M, dtype, "SOFTMAX", True
-        )
+        made = plan.READ_ONCE[variant.rung](M, dtype, "SOFTMAX", True)
         changed = variant.change(made)
         assert bool(variant.edits) != (changed != made)
         assert edited == set(variant.edits)

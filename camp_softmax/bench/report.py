@@ -96,7 +96,7 @@ def table(record: Mapping) -> str:
     """The record for a terminal: a line for each shape, a column for each candidate."""
     lines = [] if record["gpu"] else [NO_GPU, ""]
     found = dict.fromkeys(m["candidate"] for m in record["measurements"])
-    names = sorted(found, key=lambda name: list(LOADERS).index(name) if name in LOADERS else len(LOADERS))
+    names = sorted(found, key=_order)
     overhead = record["kind"] == "overhead"
     lines.append(
         f"{record['operator']} on {record['stamp']['device']}: "
@@ -141,8 +141,12 @@ def _left_out(failure: Mapping) -> str:
 
 def _place(m: Measurement) -> tuple[int, int, int, int]:
     dtypes = ("float32", "float16", "bfloat16")
-    place = list(LOADERS).index(m.candidate) if m.candidate in LOADERS else len(LOADERS)
-    return dtypes.index(m.dtype), m.M, m.N, place
+    return dtypes.index(m.dtype), m.M, m.N, _order(m.candidate)
+
+
+def _order(name: str) -> int:
+    """The place of a candidate; variants come last."""
+    return list(LOADERS).index(name) if name in LOADERS else len(LOADERS)
 
 
 def _versions() -> dict[str, str]:

@@ -175,8 +175,7 @@ def cases() -> dict[tuple[torch.dtype, int], list[str]]:
 @functools.cache
 def _launcher(name: str, M: int, dtype: torch.dtype, device: int) -> runtime.Launcher:
     variant = VARIANTS[name]
-    make = plan.single_read if variant.rung == "single_read" else plan.cluster
-    changed = variant.change(make(M, dtype, "SOFTMAX", True))
+    changed = variant.change(plan.READ_ONCE[variant.rung](M, dtype, "SOFTMAX", True))
     if not variant.edits:
         return runtime.Launcher(changed, device)
     with tempfile.TemporaryDirectory() as folder:

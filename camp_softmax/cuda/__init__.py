@@ -91,8 +91,7 @@ def _launcher(
         if dtype != torch.float32:
             raise TypeError(f"cuda: {found} takes float32, got {dtype}; use rung='auto'")
         return runtime.launcher(plan.one_block_a_row(found, operator), device)
-    make = plan.single_read if found == "single_read" else plan.cluster
-    return runtime.launcher(make(M, dtype, operator.upper(), aligned), device)
+    return runtime.launcher(plan.READ_ONCE[found](M, dtype, operator.upper(), aligned), device)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -163,6 +163,9 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
     )
 
 
+READ_ONCE = {"single_read": single_read, "cluster": cluster}  # by the name of the rung
+
+
 def _constants(
     sizes: dict[str, int], aligned: bool, dtype: torch.dtype, output: str
 ) -> tuple[tuple[str, str], ...]:

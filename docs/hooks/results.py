@@ -287,18 +287,17 @@ def _tables(r: Results, words: Words) -> str:
 def _variants(r: Results, words: Words, url: str) -> str:
     """Each variant with its time as a multiple of the kernel's, or why it has none; and their source."""
     rows = [
-        (m["candidate"], m["dtype"], m["M"], f"{_factor(r, _bare(m), m['dtype'], str(m['M'])):.2f}")
+        (_bare(m), m["dtype"], m["M"], f"{_factor(r, _bare(m), m['dtype'], str(m['M'])):.2f}")
         for m in r.variants.record["measurements"]
         if m["candidate"].startswith("variant.")
     ]
     rows += [
-        (f["candidate"], f["dtype"], shape[1], words.wrong)
+        (_bare(f), f["dtype"], shape[1], words.wrong)
         for f in r.variants.record["failures"]
         for shape in f["shapes"]
     ]
     shown = "".join(
-        f'<tr><th scope="row">{_breakable(_bare({"candidate": name}))}</th>'
-        f"<td>{dtype}</td><td>{M}</td><td>{factor}</td></tr>"
+        f'<tr><th scope="row">{_breakable(name)}</th><td>{dtype}</td><td>{M}</td><td>{factor}</td></tr>'
         for name, dtype, M, factor in sorted(rows)
     )
     head = "".join(f'<th scope="col">{word}</th>' for word in words.variants)
@@ -330,9 +329,8 @@ def _left_out(r: Results, words: Words) -> str:
     """The candidates that could not be had, and where others failed, each with the reason as it was given."""
     record = r.record
     entries = [(name, "", reason) for name, reason in record["missing"].items()]
-    alike: dict[
-        tuple[str, str, str], tuple[str, list[list[int]]]
-    ] = {}  # reasons often differ in a length only
+    # Reasons often differ in a length only.
+    alike: dict[tuple[str, str, str], tuple[str, list[list[int]]]] = {}
     for failure in record["failures"]:
         kind = failure["candidate"], failure["dtype"], re.sub(r"\d+", "", failure["reason"])
         alike.setdefault(kind, (failure["reason"], []))[1].extend(failure["shapes"])
@@ -372,12 +370,8 @@ def _source(r: Results, words: Words, url: str) -> str:
     return f'<p class="source" data-search-exclude="true">{line}</p>'
 
 
-def _plot(r: Results, language: str, dtype: str, *names: str) -> str:
-    return plot({name: lines for name in names if (lines := r.some(name, dtype))}, dtype, language)
-
-
-def _map(r: Results, language: str, dtype: str, *names: str) -> str:
-    return regimes({name: lines for name in names if (lines := r.some(name, dtype))}, dtype, language)
+def _drawn(draw: Callable[..., str], r: Results, language: str, dtype: str, *names: str) -> str:
+    return draw({name: lines for name in names if (lines := r.some(name, dtype))}, dtype, language)
 
 
 def _roofline(r: Results, language: str, dtype: str, length: str, *names: str) -> str:
@@ -450,8 +444,8 @@ def _filled(match: re.Match[str], line: str, results: Results, language: str, ur
     blocks: dict[str, tuple[int, Callable[[], str]]] = {  # name: (the arguments it needs, what it draws)
         "table": (1, lambda: _table(results, words, *arguments)),  # dtype length … candidate …
         "tables": (0, lambda: _tables(results, words)),
-        "plot": (2, lambda: _plot(results, language, *arguments)),  # dtype candidate …
-        "map": (2, lambda: _map(results, language, *arguments)),  # dtype candidate …
+        "plot": (2, lambda: _drawn(plot, results, language, *arguments)),  # dtype candidate …
+        "map": (2, lambda: _drawn(regimes, results, language, *arguments)),  # dtype candidate …
         "variants": (0, lambda: _variants(results, words, url)),
         "roofline": (3, lambda: _roofline(results, language, *arguments)),  # dtype length candidate …
         "source": (0, lambda: _source(results, words, url)),

@@ -30,7 +30,7 @@ from blocks import Fence, Ledger, parse
 from formulas import Formulas, glyphs
 from notebooks import markdown
 from prose import words
-from results import MissingError, Results, expand
+from results import PLACEHOLDER, MissingError, Results, expand
 from script import Script, downloads
 from script import page as script_page
 from stamps import Shown, Stamps, anchor, table
@@ -112,19 +112,25 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
 
 def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Put in what the record says, docstrings and the script of the lesson, where the page asks for them."""
-    name, language = config.extra["results"], config.theme["language"]
-    record = files.get_file_from_path(f"results/{name}.json")
-    url = record.url_relative_to(page.file) if record else ""
-    where = (Path(config.docs_dir).relative_to(_root(config)) / page.file.src_uri).as_posix()
     try:
-        results = Results.load(_root(config) / "docs" / "results", name)
-        text = expand(text, results, language, url, where)
-        text = fill(text, _root(config), language, config.repo_url or "")
+        if PLACEHOLDER.search(text):
+            text = _with_figures(text, page, config, files)
+        text = fill(text, _root(config), config.theme["language"], config.repo_url or "")
     except MissingError as error:
         raise BuildError(str(error)) from error
     except (KeyError, ValueError) as error:
         raise BuildError(f"{page.file.src_uri}: {error}") from error
     return text.replace(SCRIPT, _script_text(page, config, files)) if SCRIPT in text else text
+
+
+def _with_figures(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """The page with what the benchmark record says."""
+    name = config.extra["results"]
+    record = files.get_file_from_path(f"results/{name}.json")
+    url = record.url_relative_to(page.file) if record else ""
+    where = (Path(config.docs_dir).relative_to(_root(config)) / page.file.src_uri).as_posix()
+    results = Results.load(_root(config) / "docs" / "results", name)
+    return expand(text, results, config.theme["language"], url, where)
 
 
 def _script_text(page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -22,8 +22,7 @@ for file, edits in variant.edits.items():
         show("+", new)
 
 for dtype, M in variant.at:
-    make = plan.single_read if variant.rung == "single_read" else plan.cluster
-    made = make(M, dtype, "SOFTMAX", aligned=True)
+    made = plan.READ_ONCE[variant.rung](M, dtype, "SOFTMAX", aligned=True)
     changed = variant.change(made)
     if changed == made:
         continue
