@@ -346,7 +346,7 @@ def test_merge(a, b):
 
 @pytest.mark.equation(
     "eq-split",
-    r"(m_{A \cup B},\, s_{A \cup B}) = (m_A, s_A) \oplus (m_B, s_B), \qquad A \cap B = \varnothing",
+    r"(m_{A \cup B},\, s_{A \cup B}) = (m_A, s_A) \oplus (m_B, s_B), \qquad A \cap B = \emptyset",
 )
 @given(ROW, st.data())
 def test_any_split_gives_the_state_of_the_whole(row, data):

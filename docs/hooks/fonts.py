@@ -8,8 +8,7 @@ from fontTools.ttLib import TTFont
 # What pages load. The other fonts of KaTeX stay whole, and nobody fetches them until a formula needs one.
 CODE = ("fonts/JetBrainsMono-Regular",)
 FORMULAS = tuple(
-    f"katex/fonts/KaTeX_{name}"
-    for name in ("AMS-Regular", "Main-Regular", "Math-Italic", "Size1-Regular", "Size2-Regular")
+    f"katex/fonts/KaTeX_{name}" for name in ("Main-Regular", "Math-Italic", "Size1-Regular", "Size2-Regular")
 )
 ASCII = set(map(chr, range(32, 127)))  # for what readers type
 

@@ -182,20 +182,21 @@ WORDS = {
 }
 
 
-def page(script: Script, titles: Mapping[str, str], presenter: str) -> str:
+def page(script: Script, titles: Mapping[str, str], assets: str) -> str:
     """The script as Markdown.
 
     Args:
         script: in the language of the page.
         titles: of the pages that cues show, by their path.
-        presenter: the address of presenter.js, from the page.
+        assets: the address of the folder of presenter.css and presenter.js, from the page.
     """
     words = WORDS[script.language]
     files = " · ".join(f"[{name}]({name}){{ download }}" for name in downloads(script))
     parts = [
         _timeline(script, words),
+        f'<link rel="stylesheet" href="{escape(assets)}/presenter.css">\n'
         f"<div><lesson-presenter>{words.presenter}</lesson-presenter></div>\n"
-        f'<script src="{escape(presenter)}" defer></script>',
+        f'<script src="{escape(assets)}/presenter.js" defer></script>',
         f"{words.downloads}{words.colon}{files}",
     ]
     for segment in script.segments:

@@ -142,7 +142,7 @@ def _script_text(page: Page, config: MkDocsConfig, files: Files) -> str:
             raise BuildError(f"docs/script/{script.language}.toml shows {path}, and there is no such page")
         title = TITLE.search(file.content_string)
         titles[path] = title[1] if title else path
-    return script_page(script, titles, get_relative_url("assets/presenter.js", page.url))
+    return script_page(script, titles, get_relative_url("assets", page.url))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -155,6 +155,7 @@ def test_view_fills_the_screen(visit: Open, start: str, scheme: str) -> None:
         assert size >= 20
         assert dialog.evaluate("e => e.scrollWidth <= e.clientWidth")
         page.keyboard.press("Escape")
+        page.wait_for_function("!document.fullscreenElement")  # which cannot be resized
 
 
 def test_view_follows_instant_navigation(visit: Open) -> None:
