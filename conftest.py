@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 import pytest
 import pytest_codeblocks.plugin
 
+import preloaded
 from blocks import Fence, Ledger, lines_of, pages, parse, sha256
 from notebooks import PLAIN, code_cells, dump, kept, shown, source
 
@@ -176,6 +177,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Scribe(options.stamp, options.update_outputs))
 
 
+def pytest_unconfigure() -> None:
+    if server.cache_info().currsize:
+        server().close()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu") and not cuda_available():
@@ -226,20 +232,27 @@ def execute(info: str, body: str, recording: bool) -> Run:
         # A file, so that tracebacks and inspect.getsource have a text to show.
         script = home / "block.py"
         script.write_text(body, "utf-8")
+        words = [str(script)] if info == "python" else script_and_arguments(body)
         bash = ["bash", "-euo", "pipefail", "-c", body]
+        env = environment(home, records if recording else None)
         before = named(body) if recording else {}
         # stdout and stderr are files: nothing left in the background can hold up the session.
         with (home / "stdout").open("wb") as stdout, (home / "stderr").open("wb") as stderr:
             started = time.monotonic()
-            process = subprocess.Popen(
-                [sys.executable, str(script)] if info == "python" else bash,
-                cwd=ROOT,
-                env=environment(home, records if recording else None),
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
+            process: subprocess.Popen | preloaded.Script
+            # A fork cannot use a GPU that its parent may have asked for.
+            if words and imports_slowly(words[0]) and not cuda_available():
+                process = server().start(words, env, stdout, stderr)
+            else:
+                process = subprocess.Popen(
+                    [sys.executable, str(script)] if info == "python" else bash,
+                    cwd=ROOT,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    start_new_session=True,
+                )
             try:
                 code = process.wait(TIMEOUT)
                 problem = f"exited with {code}" if code else ""
@@ -253,6 +266,24 @@ def execute(info: str, body: str, recording: bool) -> Run:
         output, errors = ((home / name).read_text("utf-8", errors="replace") for name in ("stdout", "stderr"))
         run = Run(output, errors, problem, seconds)
         return recorded(run, info, body, before, records) if recording and not problem else run
+
+
+@functools.cache
+def server() -> preloaded.Server:
+    """Of this worker. What an interpreter reads at its start is the same for all blocks."""
+    with tempfile.TemporaryDirectory() as folder:
+        return preloaded.Server(environment(Path(folder), None))
+
+
+def script_and_arguments(body: str) -> list[str] | None:
+    """What follows `python` in a block that is one plain call of a script, else None."""
+    match = re.fullmatch(r"python ([\w./-]+\.py(?: [\w./-]+)*)\n*", body)
+    return match[1].split() if match else None
+
+
+def imports_slowly(script: str) -> bool:
+    path = ROOT / script
+    return path.exists() and bool(re.search("torch|tilelang|camp_softmax", path.read_text("utf-8")))
 
 
 @functools.cache

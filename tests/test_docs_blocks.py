@@ -45,6 +45,7 @@ class Tree:
         shutil.copytree(ROOT / "docs" / "hooks" / "record", hooks / "record")
         for name in ("blocks.py", "notebooks.py"):
             shutil.copy(ROOT / "docs" / "hooks" / name, hooks)
+        shutil.copy(ROOT / "tests" / "preloaded.py", hooks)
         shutil.copy(ROOT / "conftest.py", self.root)
         self.write("pytest.ini", CONFIGURATION)
 
