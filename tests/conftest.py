@@ -1,7 +1,14 @@
 """Options and fixtures of the kernel tests."""
 
+import hypothesis
 import pytest
 import torch
+
+# A busy machine is slow, and no result depends on how slow.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 BACKENDS = {"tilelang": "tilelang", "cuda": "cuda", "nvidia": "cuda"}  # nvidia: the camp's name
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -53,13 +55,16 @@ class Site:
         }
         self.write("docs/verified.json", json.dumps({"blocks": blocks}))
 
-    def build(self, **options: object) -> None:
-        """Build both languages, strictly, in this process."""
+    def configure(self, **options: object) -> None:
         real = {"nav": None, "watch": [], "hooks": [f"{ROOT}/docs/hooks/website.py"]}
         real["theme"] = {"custom_dir": f"{ROOT}/docs/theme"}
         real["plugins"] = {"search": {"jieba_dict_user": None}}  # jieba would leave the file open: a warning
         for name in ("mkdocs.yml", "mkdocs.en.yml"):
             self.write(name, yaml.safe_dump({"INHERIT": f"{ROOT}/{name}", **real, **options}))
+
+    def build(self, **options: object) -> None:
+        """Build both languages, strictly, in this process."""
+        self.configure(**options)
         build(load_config(str(self.root / "mkdocs.yml"), strict=True))
 
     def html(self, name: str, language: str = "zh") -> BeautifulSoup:
@@ -97,6 +102,18 @@ CAPTIONS = {
     ),
     "never": ("还没有在 GPU 上运行过", "has not run on a GPU yet"),
 }
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_mistake_in_either_language_ends_the_build(tmp_path: Path, language: str) -> None:
+    """The languages are built side by side: each has to fail the whole, and to say why."""
+    site = Site(tmp_path)
+    site.page("index.md", "# Home\n\n[there](nowhere.md)\n", language)
+    site.configure()
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "'nowhere.md'" in result.stderr
 
 
 def test_stamp_tells_the_state_in_both_languages(site: Site) -> None:
