@@ -33,6 +33,7 @@ for name, safe, pipelined, options in (
         program = copied(safe, pipelined)
         source = tilelang.lower(program, target=target).kernel_source
     print(name)
-    for line in map(str.strip, source.splitlines()):
+    lines = [line.strip().split(", (&")[0] for line in source.splitlines()]
+    for line in dict.fromkeys(lines):  # a loop may have been unrolled
         if line.startswith(("float broadcast_var", "tl::tma_load(")):
-            print(" ", line.split(", (&")[0])
+            print(" ", line)

@@ -20,8 +20,8 @@ def carry_lse(row: torch.Tensor, unit: torch.Tensor, larger: bool):
 ONE = torch.tensor(1.0)
 MERGES = {
     "maximum of the tile": lambda x: carry_lse(x, LOG2E, larger=False),
-    "larger of both, x as it is": lambda x: carry_lse(x, ONE, larger=True),
-    "larger of both, x * log2e": lambda x: carry_lse(x, LOG2E, larger=True),
+    "larger, x as it is": lambda x: carry_lse(x, ONE, larger=True),
+    "larger, x * log2e": lambda x: carry_lse(x, LOG2E, larger=True),
     "(m, s)": lambda x: reference.online(x, tile=4),
     "torch": lambda x: torch.softmax(x, 0),
 }
@@ -31,7 +31,7 @@ ROWS = {
     "masked": [-torch.inf] * 4 + [1.0, 5, 9, 2],
     "-3e38": [-3e38] * 8,
 }
-print("largest weight             ", *(f"{name:>9}" for name in ROWS))
+print("largest weight     ", *(f"{name:>9}" for name in ROWS))
 for name, softmax in MERGES.items():
     largest = [softmax(torch.tensor(row)).max() for row in ROWS.values()]
-    print(f"{name:27}", *(f"{weight:9.3f}" for weight in largest))
+    print(f"{name:19}", *(f"{weight:9.3f}" for weight in largest))
