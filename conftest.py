@@ -192,7 +192,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log):
     """Under `-n`, send all copies of a block to one worker, where `execute` remembers the run.
 
-    The tests of the built site go to one worker too, which builds it once.
+    The tests of the built site go to one worker too, which builds it once, and so do those of the zip.
 
     xdist_group marks would say the same, but xdist 3.8 loses them under pytest 9.
     """
@@ -210,7 +210,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log):
             if fence:
                 return f"{fence.info}\n{fence.body}"
             file = nodeid.partition("::")[0]
-            return file if file == "tests/test_site_build.py" else nodeid
+            built = "tests/test_site_build.py", "tests/browser/test_offline.py"
+            return file if file in built else nodeid
 
     return ByBlock(config, log)
 

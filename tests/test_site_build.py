@@ -37,7 +37,7 @@ def build(folder: Path) -> Path:
 @functools.cache
 def soup(path: Path) -> BeautifulSoup:
     """A page, parsed once for all tests."""
-    return BeautifulSoup(path.read_text("utf-8"), "html.parser")
+    return BeautifulSoup(path.read_text("utf-8"), "lxml")
 
 
 @pytest.fixture(scope="module")

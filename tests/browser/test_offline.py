@@ -70,7 +70,7 @@ def test_every_link_leads_to_a_file(unpacked: Path) -> None:
     pages = list(unpacked.rglob("*.html"))
     assert len(pages) >= 12
     for page in pages:
-        soup = BeautifulSoup(page.read_text("utf-8"), "html.parser")
+        soup = BeautifulSoup(page.read_text("utf-8"), "lxml")
         for element in soup.select("[href], [src]"):
             url = urlsplit(element.get("href") or element.get("src"))
             if not url.scheme and url.path:
