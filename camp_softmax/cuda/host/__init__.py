@@ -240,7 +240,7 @@ class _Buffer(Structure):  # as in engine.hpp
 
 
 class _Variable(Structure):
-    _fields_ = (("offset", c_size_t), ("bytes", c_size_t), ("name", c_char_p))
+    _fields_ = (("offset", c_size_t), ("bytes", c_size_t), ("element", c_int), ("name", c_char_p))
 
 
 class _Launch(Structure):
@@ -259,6 +259,7 @@ class _Launch(Structure):
     )
 
 
+SIZES = {"float": 4, "int": 4, "unsigned": 4, "float2": 8, "float4": 16, "double": 8}  # of elements, for messages
 NUMBERS = {"i": c_int, "l": ctypes.c_longlong, "f": ctypes.c_float, "d": c_double}  # by the letters of cuda.hpp
 
 
@@ -295,6 +296,8 @@ class Kernel:
         self.parameters = [re.sub(r"\W", " ", text).split()[-1] for text in parameters[1].split(",")]
         self.variables = list(_shared_variables(self.library))
         self.dynamic = {variable for _, variable in DYNAMIC.findall(source)}
+        arrays = re.findall(rf"__shared__\s+({'|'.join(SIZES)})\s+(\w+)\s*\[[^\]]*\]\s*;", source)
+        self.elements = {variable: SIZES[kind] for kind, variable in arrays}
 
     def _load(self) -> ctypes.CDLL:
         self.engine = ctypes.CDLL(str(_engine()))
@@ -337,7 +340,7 @@ class Kernel:
                 values.append(NUMBERS[letter](argument))
         pointers = (c_void_p * len(values))(*(ctypes.cast(byref(value), c_void_p) for value in values))
         variables = [
-            _Variable(offset, shared if name in self.dynamic else size, name.encode())
+            _Variable(offset, shared if name in self.dynamic else size, self.elements.get(name, 0), name.encode())
             for offset, size, name in self.variables
         ]
         launch.shared = max((offset + size for offset, size, _ in self.variables), default=0)

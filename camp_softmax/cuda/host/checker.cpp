@@ -159,19 +159,21 @@ bool on_its_way(const Event& event, const Actor& actor) {
            !fenced(event.component, event.clock);
 }
 
-struct Memory {  // what an address belongs to
-    const char* name = nullptr;
-    long offset = 0;
-    int element = 0;  // 0: shared memory
+struct Memory {  // a variable or an argument
+    const char* name;
+    uintptr_t begin;
+    size_t bytes;
+    int element;  // bytes; 0: not known
+    bool shared;
 };
 
-std::string described(const Memory& memory) {
-    char buffer[200];
-    if (memory.element)
-        snprintf(buffer, sizeof buffer, "%s[%ld]", memory.name, memory.offset / memory.element);
-    else
-        snprintf(buffer, sizeof buffer, "%s in shared memory, byte %ld,", memory.name, memory.offset);
-    return buffer;
+// The place that a message speaks of, such as "scratch[3] in shared memory".
+std::string described(const Memory& memory, uintptr_t address) {
+    long offset = long(address - memory.begin);
+    const char* where = memory.shared ? " in shared memory" : "";
+    if (!memory.element) return "byte " + std::to_string(offset) + " of " + memory.name + where;
+    long element = offset >= 0 ? offset / memory.element : -((memory.element - 1 - offset) / memory.element);
+    return memory.name + ("[" + std::to_string(element) + "]") + where;
 }
 
 std::string who(const Event& event) {
@@ -185,8 +187,15 @@ std::string who(const Event& event) {
     return "a thread of " + block_name(cluster, actor.rank);
 }
 
-void race(const Event& before, bool wrote, const Actor& actor, bool writes, uint32_t site, const Memory& memory) {
+// Why two accesses clash, as a finding.
+void race(const Event& before, bool wrote, const Actor& actor, const Event& event, bool writes, const Memory& memory,
+          uintptr_t address) {
     unsigned rank = unsigned((before.component - 1) / stride()), thread = unsigned((before.component - 1) % stride());
+    std::string here = text(event.site), there = text(before.site), place = described(memory, address);
+    if (ordered(before, actor))
+        return fail("%s: race: %s overwrites %s while loads by %s at %s may still be on their way; call "
+                    "reads_before_bulk_load() between those loads and the barrier_arrive() that follows",
+                    here.c_str(), name(actor).c_str(), place.c_str(), who(before).c_str(), there.c_str());
     const char* advice = "put a __syncthreads() between the two";
     if (before.serial != now.serial)
         advice = "blocks run in any order: let one of them alone touch it, or use an atomic operation";
@@ -194,144 +203,142 @@ void race(const Event& before, bool wrote, const Actor& actor, bool writes, uint
         advice = "wait for the copy's mbarrier before the data is used, and tell its loader before it is overwritten";
     else if (rank != actor.rank)
         advice = "wait for the cluster's barrier in between";
+    else if (writes && wrote && here == there)
+        advice = "let one thread alone write it, or use an atomic operation";
     else if (thread / 32 == actor.thread / 32)
-        advice = "put a __syncwarp() between the two";
-    fail("%s: race: %s %s %s here, and %s %s it at %s, with nothing that orders the two; %s", text(site).c_str(),
-         name(actor).c_str(), writes ? "writes" : "reads", described(memory).c_str(), who(before).c_str(),
-         wrote ? "wrote" : "read", text(before.site).c_str(), advice);
+        advice = "put a __syncthreads() between the two, or a __syncwarp() if one warp alone uses it";
+    fail("%s: race: %s %s %s here, and %s %s it at %s, with nothing that orders the two; %s", here.c_str(),
+         name(actor).c_str(), writes ? "writes" : "reads", place.c_str(), who(before).c_str(),
+         wrote ? "wrote" : "read", there.c_str(), advice);
 }
 
-// Compares an access with what the cell holds, and puts it there. `floor`: events of earlier clusters do not count.
-bool check(Cell& cell, const Event& event, const Actor& actor, bool write, uint32_t floor, const Memory& memory) {
+// Compares an access to a word with what its cell holds, and puts it there. Events before `first` do not count.
+inline const Event* clash(Cell& cell, const Event& event, const Actor& actor, bool write, uint32_t first) {
     auto clashes = [&](const Event& before) {
-        return before.serial >= floor && before.mask & event.mask && !(before.atomic && event.atomic) &&
+        return before.serial >= first && before.mask & event.mask && !(before.atomic && event.atomic) &&
                (!ordered(before, actor) || on_its_way(before, actor));
     };
-    auto found = [&](const Event& before, bool wrote) {
-        if (ordered(before, actor))
-            fail("%s: race: %s overwrites %s while loads by %s at %s may still be on their way; call "
-                 "reads_before_bulk_load() between those loads and the barrier_arrive() that follows",
-                 text(event.site).c_str(), name(actor).c_str(), described(memory).c_str(), who(before).c_str(),
-                 text(before.site).c_str());
-        else
-            race(before, wrote, actor, write, event.site, memory);
-        return false;
-    };
-    if (clashes(cell.write)) return found(cell.write, true);
+    if (clashes(cell.write)) return &cell.write;
     if (write) {
         for (const Event& before : cell.read)
-            if (clashes(before)) return found(before, false);
+            if (clashes(before)) return &before;
         cell.write = event;
-        return true;
+        return nullptr;
     }
     Event& last = cell.read[0];
-    if (last.serial >= floor && last.component != event.component) {
+    if (last.component != event.component) {
         if (last.component / 32 != event.component / 32) cell.read[2] = last;
         cell.read[1] = last;
     }
     last = event;
-    return true;
+    return nullptr;
 }
 
-bool out_of_bounds(const Actor& actor, unsigned bytes, bool write, uint32_t site, const std::string& place) {
-    fail("%s: out of bounds: %s %s %u bytes at %s; guard the access with a condition such as if (j < M)",
-         text(site).c_str(), name(actor).c_str(), write ? "writes" : "reads", bytes, place.c_str());
-    return false;
-}
-
-bool access_words(Shadow& shadow, size_t first, uintptr_t address, unsigned bytes, Actor& actor, bool write, bool atomic,
-                  uint32_t site, uint32_t floor, Memory memory) {
+bool access_words(Cell* cell, const Memory& memory, uintptr_t address, unsigned bytes, const Actor& actor, bool write,
+                  bool atomic, uint32_t site) {
     Event event{now.serial, actor.clock, site, uint16_t(actor.component), 0, atomic};
-    while (bytes) {
-        unsigned in_word = address % 4, n = std::min(4 - in_word, bytes);
-        Cell& cell = shadow.cell[address / 4 - first];
-        event.mask = uint8_t((1u << n) - 1) << in_word;
-        if (!memory.element) {
-            uint32_t written = cell.written_in == now.serial ? cell.written : 0;
+    uint32_t first = memory.shared ? now.serial : now.first_serial;
+    for (uintptr_t at = address; at < address + bytes; ++cell) {
+        unsigned in_word = at % 4, n = std::min(4 - in_word, unsigned(address + bytes - at));
+        event.mask = uint8_t(((1u << n) - 1) << in_word);
+        if (memory.shared) {
+            uint32_t written = cell->written_in == now.serial ? cell->written : 0;
             if (write) {
-                cell.written_in = now.serial;
-                cell.written = written | event.mask;
+                cell->written_in = now.serial;
+                cell->written = written | event.mask;
             } else if (event.mask & ~written) {
-                fail("%s: uninitialised: %s reads %s which nobody has written; shared memory starts with whatever the "
-                     "block before left there: write it first",
-                     text(site).c_str(), name(actor).c_str(), described(memory).c_str());
+                fail("%s: uninitialised: %s reads %s, which nobody has written yet; write it first, with a "
+                     "__syncthreads() in between if another thread does: shared memory starts as the last block left it",
+                     text(site).c_str(), name(actor).c_str(), described(memory, at).c_str());
                 return false;
             }
         }
-        if (!check(cell, event, actor, write, floor, memory)) return false;
-        address += n;
-        bytes -= n;
-        memory.offset += n;
+        if (const Event* before = clash(*cell, event, actor, write, first)) {
+            race(*before, before == &cell->write, actor, event, write, memory, at);
+            return false;
+        }
+        at += n;
     }
     return true;
+}
+
+__attribute__((noinline)) bool out_of_bounds(const Actor& actor, uintptr_t address, unsigned bytes, bool write,
+                                             uint32_t site, const Memory* nearest) {
+    std::string place = "an address that belongs to no argument of the kernel", of;
+    if (nearest) {
+        place = described(*nearest, address);
+        size_t size = size_t(std::max(nearest->element, 1));
+        of = std::string(", and ") + nearest->name + " has " + std::to_string(nearest->bytes / size) +
+             (nearest->element ? " elements" : " bytes");
+    }
+    fail("%s: out of bounds: %s %s %u bytes at %s%s; guard the access with a condition such as if (j < M)",
+         text(site).c_str(), name(actor).c_str(), write ? "writes" : "reads", bytes, place.c_str(), of.c_str());
+    return false;
+}
+
+__attribute__((noinline)) bool outside_shared(const Actor& actor, unsigned rank, uintptr_t address, unsigned bytes,
+                                              bool write, uint32_t site) {
+    const Launch& launch = *now.launch;
+    uintptr_t begin = reinterpret_cast<uintptr_t>(now.blocks[rank].shared);
+    const Variable* nearest = launch.variable;
+    for (int i = 0; i < launch.variables; ++i)
+        if (begin + launch.variable[i].offset <= address) nearest = launch.variable + i;
+    Memory memory{nearest->name, begin + nearest->offset, nearest->bytes, nearest->element, true};
+    return out_of_bounds(actor, address, bytes, write, site, &memory);
+}
+
+__attribute__((noinline)) bool outside_global(const Actor& actor, uintptr_t address, unsigned bytes, bool write,
+                                              uint32_t site) {
+    const Launch& launch = *now.launch;
+    Memory nearest{};
+    size_t distance = size_t(1) << 30;
+    for (int i = 0; i < launch.buffers; ++i) {
+        const Buffer& buffer = launch.buffer[i];
+        uintptr_t begin = reinterpret_cast<uintptr_t>(buffer.begin), end = begin + buffer.bytes;
+        if (begin <= address && address + bytes <= end) {  // of a buffer that is not writable
+            if (!write) return true;
+            fail("%s: const: %s writes to %s, which the kernel takes as pointer to const", text(site).c_str(),
+                 name(actor).c_str(), buffer.name);
+            return false;
+        }
+        size_t away = address < begin ? begin - address : address - end;
+        if (away < distance) {
+            distance = away;
+            nearest = Memory{buffer.name, begin, buffer.bytes, buffer.element, false};
+        }
+    }
+    if (address - reinterpret_cast<uintptr_t>(now.module) < now.module_bytes) return true;  // its constants
+    return out_of_bounds(actor, address, bytes, write, site, nearest.name ? &nearest : nullptr);
 }
 
 }  // namespace
 
 bool access(Actor& actor, const void* p, unsigned bytes, bool write, bool atomic, uint32_t site) {
-    const char* at = static_cast<const char*>(p);
     const Launch& launch = *now.launch;
+    uintptr_t address = reinterpret_cast<uintptr_t>(p);
     for (unsigned i = 0; i < launch.cluster; ++i) {
-        unsigned rank = (actor.rank + i) % launch.cluster;  // mostly its own
-        size_t offset = size_t(at - now.blocks[rank].shared);
-        if (offset >= launch.shared) continue;
+        unsigned rank = i ? (actor.rank + i) % launch.cluster : actor.rank;  // mostly its own
+        uintptr_t begin = reinterpret_cast<uintptr_t>(now.blocks[rank].shared);
+        if (address - begin + MARGIN >= launch.shared + 2 * MARGIN) continue;
         for (int v = 0; v < launch.variables; ++v) {
             const Variable& variable = launch.variable[v];
-            if (offset - variable.offset < variable.bytes && offset - variable.offset + bytes <= variable.bytes) {
-                uintptr_t base = reinterpret_cast<uintptr_t>(now.blocks[rank].shared);
-                Memory memory{variable.name, long(offset - variable.offset), 0};
-                return access_words(of_block[rank], base / 4, base + offset, bytes, actor, write, atomic, site,
-                                    now.serial, memory);
-            }
+            size_t offset = address - begin - variable.offset;
+            if (offset >= variable.bytes || offset + bytes > variable.bytes) continue;
+            Memory memory{variable.name, begin + variable.offset, variable.bytes, variable.element, true};
+            return access_words(of_block[rank].cell + (address / 4 - begin / 4), memory, address, bytes, actor, write,
+                                atomic, site);
         }
-        const Variable* nearest = nullptr;
-        for (int v = 0; v < launch.variables; ++v)
-            if (launch.variable[v].offset <= offset && (!nearest || launch.variable[v].offset > nearest->offset))
-                nearest = &launch.variable[v];
-        std::string place = "an address behind shared memory";
-        if (nearest)
-            place = "byte " + std::to_string(offset - nearest->offset) + " of " + nearest->name +
-                    " in shared memory, which has " + std::to_string(nearest->bytes) + " bytes";
-        return out_of_bounds(actor, bytes, write, site, place);
+        if (launch.variables) return outside_shared(actor, rank, address, bytes, write, site);
     }
-
-    const Buffer* found = nullptr;
     for (int i = 0; i < launch.buffers; ++i) {
         const Buffer& buffer = launch.buffer[i];
-        size_t offset = size_t(at - buffer.begin);
-        if (offset >= buffer.bytes || offset + bytes > buffer.bytes) continue;
-        found = &buffer;
-        if (!buffer.writable) continue;  // the same memory may be another argument, too
-        Memory memory{buffer.name, long(offset), buffer.element};
-        return access_words(of_buffer[size_t(i)], reinterpret_cast<uintptr_t>(buffer.begin) / 4,
-                            reinterpret_cast<uintptr_t>(at), bytes, actor, write, atomic, site, now.first_serial, memory);
+        uintptr_t begin = reinterpret_cast<uintptr_t>(buffer.begin);
+        if (!buffer.writable || address - begin >= buffer.bytes || address - begin + bytes > buffer.bytes) continue;
+        Memory memory{buffer.name, begin, buffer.bytes, buffer.element, false};
+        return access_words(of_buffer[size_t(i)].cell + (address / 4 - begin / 4), memory, address, bytes, actor, write,
+                            atomic, site);
     }
-    if (found && !write) return true;
-    if (found) {
-        fail("%s: %s writes to %s, which the kernel takes as pointer to const", text(site).c_str(), name(actor).c_str(),
-             found->name);
-        return false;
-    }
-    if (size_t(at - now.module) < now.module_bytes) return true;
-
-    const Buffer* nearest = nullptr;
-    long distance = 1L << 30;
-    for (int i = 0; i < launch.buffers; ++i) {
-        const Buffer& buffer = launch.buffer[i];
-        long away = at < buffer.begin ? buffer.begin - at : at - (buffer.begin + buffer.bytes);
-        if (away < distance) {
-            distance = away;
-            nearest = &buffer;
-        }
-    }
-    std::string place = "an address that belongs to no argument of the kernel";
-    if (nearest) {
-        long element = (at - nearest->begin) / nearest->element;
-        if (at < nearest->begin) element = -((nearest->begin - at + nearest->element - 1) / nearest->element);
-        place = std::string(nearest->name) + "[" + std::to_string(element) + "], and " + nearest->name + " has " +
-                std::to_string(nearest->bytes / size_t(nearest->element)) + " elements";
-    }
-    return out_of_bounds(actor, bytes, write, site, place);
+    return outside_global(actor, address, bytes, write, site);
 }
 
 // --- what orders -------------------------------------------------------------------------------------------------
@@ -445,10 +452,8 @@ struct Source {
     uint32_t line, column;
 };
 
-void undefined(const Source* source, const char* what) {
-    Place place{source->file, int(source->line)};
-    if (!now.fiber) return;
-    fail("%s: %s by %s", text(place).c_str(), what, name(*now.fiber).c_str());
+void undefined(const Source* source, const char* rule, const char* what) {
+    fail("%s: %s: %s %s", text(Place{source->file, int(source->line)}).c_str(), rule, name(*now.fiber).c_str(), what);
 }
 
 }  // namespace
@@ -489,12 +494,12 @@ EXPORT void __tsan_init() {}
 EXPORT void __tsan_func_entry(void*) {}
 EXPORT void __tsan_func_exit() {}
 
-EXPORT void __ubsan_handle_type_mismatch_v1(host::Source* source, uintptr_t p) {
-    host::undefined(source, p ? "misaligned: a vector is loaded or stored at an address that is no multiple of its size; "
-                                "start at one that is, or load element by element;"
-                              : "null pointer");
+EXPORT void __ubsan_handle_type_mismatch_v1(host::Source* source, uintptr_t) {
+    host::undefined(source, "misaligned", "loads or stores a vector at an address that is no multiple of its size; start "
+                                          "at one that is, or go element by element");
 }
 EXPORT void __ubsan_handle_out_of_bounds(host::Source* source, uintptr_t) {
-    host::undefined(source, "out of bounds: the index exceeds the array; guard the access with a condition;");
+    host::undefined(source, "out of bounds", "uses an index that the array does not have; guard the access with a "
+                                             "condition, or make the array larger");
 }
 }

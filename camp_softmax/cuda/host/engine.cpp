@@ -178,13 +178,13 @@ void meet(Fiber& fiber) {
         bool here = other.state == Fiber::Waits && other.operation >= 0;
         if (here && other.mask != fiber.mask && other.mask >> fiber.thread % 32 & 1)
             return fail(
-                "%s: masks differ: %s calls %s with mask 0x%08x, %s calls %s with mask 0x%08x at %s; lanes that wait for "
+                "%s: shuffle mask: %s calls %s with mask 0x%08x, %s calls %s with mask 0x%08x at %s; lanes that wait for "
                 "each other must give the same mask",
                 text(fiber.place).c_str(), name(fiber).c_str(), fiber.waits_in, fiber.mask, name(other).c_str(),
                 other.waits_in, other.mask, text(other.place).c_str());
         if (!here || other.mask != fiber.mask) return;
         if (other.operation != fiber.operation)
-            return fail("%s: %s is in %s while %s is in %s at %s; all lanes of the mask must call the same function",
+            return fail("%s: shuffle mask: %s is in %s while %s is in %s at %s; all lanes of the mask must call the same function",
                         text(fiber.place).c_str(), name(fiber).c_str(), fiber.waits_in, name(other).c_str(),
                         other.waits_in, text(other.place).c_str());
         taking_part |= 1u << lane;
@@ -215,7 +215,7 @@ void meet(Fiber& fiber) {
                 const char* why = from >= width                   ? "the block has no such thread"
                                   : !(fiber.mask >> from & 1)     ? "the mask does not name it"
                                                                   : "it has returned";
-                return fail("%s: %s reads from lane %u in %s, but %s; all lanes that are read from must take part",
+                return fail("%s: shuffle mask: %s reads from lane %u in %s, but %s; all lanes that are read from must take part",
                             text(other->place).c_str(), name(*other).c_str(), from, other->waits_in, why);
             }
             other->value = values[from];
@@ -247,7 +247,7 @@ void complete(size_t which) {
     Copy copy = std::move(copies[which]);
     copies.erase(copies.begin() + long(which));
     if (!now.blocks[copy.target].live)
-        return fail("%s: %s arrives in %s, whose threads have all returned; a block's shared memory ends with it: let "
+        return fail("%s: cluster: %s arrives in %s, whose threads have all returned; a block's shared memory ends with it: let "
                     "all blocks wait for each other before they return",
                     text(copy.site).c_str(), name(copy).c_str(),
                     block_name(now.order[now.serial - now.first_serial], copy.target).c_str());
@@ -264,15 +264,15 @@ Barrier& barrier_at(const void* p, bool from_far, const char* what, Place place)
     Fiber& fiber = *now.fiber;
     auto found = barriers.find(p);
     if (found == barriers.end())
-        fail("%s: %s calls %s for an mbarrier that nobody has initialised; call barrier_init() first",
+        fail("%s: mbarrier: %s calls %s for one that nobody has initialised; call barrier_init() first",
              text(place).c_str(), name(fiber).c_str(), what);
     Barrier& barrier = found->second;
     if (barrier.component != fiber.component && barrier.clock > fiber.known[barrier.component])
-        fail("%s: %s calls %s, and nothing orders that after barrier_init(); wait for the thread that initialises, by "
+        fail("%s: mbarrier: %s calls %s, and nothing orders that after barrier_init(); wait for the thread that initialises, by "
              "__syncthreads() or by the cluster's barrier",
              text(place).c_str(), name(fiber).c_str(), what);
     if (from_far && !fenced(barrier.component, barrier.clock))
-        fail("%s: %s calls %s for an mbarrier that copies and other blocks may not see yet; call barrier_init_fence() "
+        fail("%s: mbarrier: %s calls %s for one that copies and other blocks may not see yet; call barrier_init_fence() "
              "after barrier_init()",
              text(place).c_str(), name(fiber).c_str(), what);
     return barrier;
@@ -300,9 +300,9 @@ char* in_block(const void* p, int rank, const char* what, Place place) {
     Fiber& fiber = *now.fiber;
     size_t offset = size_t(static_cast<const char*>(p) - shared);
     if (offset >= now.launch->shared)
-        fail("%s: %s calls %s for a place that is not in shared memory", text(place).c_str(), name(fiber).c_str(), what);
+        fail("%s: out of bounds: %s calls %s for a place that is not in shared memory", text(place).c_str(), name(fiber).c_str(), what);
     if (rank < 0 || size_t(rank) >= now.blocks.size())
-        fail("%s: %s calls %s for block %d of a cluster of %zu", text(place).c_str(), name(fiber).c_str(), what, rank,
+        fail("%s: out of bounds: %s calls %s for block %d of a cluster of %zu", text(place).c_str(), name(fiber).c_str(), what, rank,
              now.blocks.size());
     return now.blocks[size_t(rank)].shared + offset;
 }
@@ -393,7 +393,7 @@ void run_threads() {
         switch_to(fiber);
         now.fiber = nullptr;
         if (++resumed % 64 == 0 && fiber.state != Fiber::Done && out_of_time())
-            fail("%s: still running after %g s, here in %s; does this loop end?",
+            fail("%s: no end: still running after %g s, here in %s; make sure that what the loop waits for can happen",
                  (fiber.site ? text(fiber.site) : text(fiber.place)).c_str(), now.launch->seconds, name(fiber).c_str());
     }
     if (!now.failed && cluster_live) deadlock();
@@ -530,7 +530,7 @@ enum class Warp { Sync, Shuffle, Ballot, Add, Max, Min };
 EXPORT uint64_t warp(Warp operation, unsigned mask, uint64_t value, int from, const char* what, Place place) {
     Fiber& fiber = *now.fiber;
     if (!(mask >> fiber.thread % 32 & 1))
-        fail("%s: %s is lane %u and calls %s with mask 0x%08x, which does not name it; the mask must name every lane "
+        fail("%s: shuffle mask: %s is lane %u and calls %s with mask 0x%08x, which does not name it; the mask must name every lane "
              "that calls, 0xffffffff for the whole warp",
              text(place).c_str(), name(fiber).c_str(), fiber.thread % 32, what, mask);
     wait(what, place);
@@ -547,7 +547,7 @@ EXPORT void atomic(void* p, unsigned bytes, Place place) {
     Fiber& fiber = *now.fiber;
     if ((now.slice -= FOREVER / 256) <= 0) preempt(site(place));
     if (reinterpret_cast<uintptr_t>(p) % bytes)
-        fail("%s: %s: misaligned atomic of %u bytes", text(place).c_str(), name(fiber).c_str(), bytes);
+        fail("%s: misaligned: %s: an atomic operation of %u bytes", text(place).c_str(), name(fiber).c_str(), bytes);
     atomic_order(fiber, p);
     access(fiber, p, bytes, true, true, site(place));
 }
@@ -561,14 +561,14 @@ EXPORT long long ticks(Place place) {
 }
 
 EXPORT void trap(const char* what, Place place) {
-    fail("%s: %s: %s", text(place).c_str(), name(*now.fiber).c_str(), what);
+    fail("%s: trap: %s: %s", text(place).c_str(), name(*now.fiber).c_str(), what);
     __builtin_unreachable();
 }
 
 EXPORT void barrier_init(void* p, int arrivals, Place place) {
     Fiber& fiber = *now.fiber;
     if (arrivals < 1)
-        fail("%s: %s: barrier_init() for %d arrivals", text(place).c_str(), name(fiber).c_str(), arrivals);
+        fail("%s: mbarrier: %s calls barrier_init() for %d arrivals", text(place).c_str(), name(fiber).c_str(), arrivals);
     access(fiber, p, 8, true, false, site(place));
     Barrier& barrier = barriers[p] = Barrier();
     barrier.expected = barrier.pending = arrivals;
@@ -582,7 +582,7 @@ EXPORT void barrier_arrive(void* p, int bytes, const char* what, Place place) {
     Fiber& fiber = *now.fiber;
     Barrier& barrier = barrier_at(p, false, what, place);
     if (!barrier.pending)
-        fail("%s: %s calls %s, but all %d arrivals of this phase have come; barrier_init() must be told how many "
+        fail("%s: mbarrier: %s calls %s, but all %d arrivals of this phase have come; barrier_init() must be told how many "
              "arrive in a phase",
              text(place).c_str(), name(fiber).c_str(), what, barrier.expected);
     release(fiber, barrier.arriving);
@@ -607,7 +607,7 @@ EXPORT void bulk_load(void* to, const void* from, int bytes, void* p, Place plac
     const char* what = "bulk_load()";
     Fiber& fiber = *now.fiber;
     if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | unsigned(bytes)) % 16 || bytes <= 0)
-        fail("%s: %s: a bulk copy takes a multiple of 16 bytes between addresses that are multiples of 16, not %d bytes "
+        fail("%s: misaligned: %s: a bulk copy takes a multiple of 16 bytes between addresses that are multiples of 16, not %d bytes "
              "from an address that is %d more than one",
              text(place).c_str(), name(fiber).c_str(), bytes, int(reinterpret_cast<uintptr_t>(from) % 16));
     Barrier& barrier = barrier_at(p, true, what, place);
@@ -640,7 +640,7 @@ EXPORT int cluster_rank() { return int(now.fiber->rank); }
 EXPORT void cluster_arrive(Place place) {
     Fiber& fiber = *now.fiber;
     if (fiber.arrivals++ != fiber.waits)
-        fail("%s: %s calls cluster_arrive() twice without cluster_wait() in between", text(place).c_str(),
+        fail("%s: cluster barrier: %s calls cluster_arrive() twice without cluster_wait() in between", text(place).c_str(),
              name(fiber).c_str());
     release(fiber, cluster_arriving);
     ++cluster_arrived;
@@ -650,7 +650,7 @@ EXPORT void cluster_arrive(Place place) {
 EXPORT void cluster_wait(Place place) {
     Fiber& fiber = *now.fiber;
     if (++fiber.waits != fiber.arrivals)
-        fail("%s: %s calls cluster_wait() without cluster_arrive() before it", text(place).c_str(),
+        fail("%s: cluster barrier: %s calls cluster_wait() without cluster_arrive() before it", text(place).c_str(),
              name(fiber).c_str());
     if (cluster_phase >= fiber.arrivals) {
         acquire(fiber, cluster_released);
@@ -696,8 +696,9 @@ extern "C" EXPORT int host_launch(Launch* launch, void (*kernel)(void**), void**
     }
     now.blocks.resize(launch->cluster);
     for (Block& at : now.blocks) {
-        at.memory.resize(launch->shared + 128);
-        at.shared = at.memory.data() + (128 - reinterpret_cast<uintptr_t>(at.memory.data()) % 128) % 128;
+        at.memory.resize(launch->shared + 2 * MARGIN + 128);
+        at.shared = at.memory.data() + MARGIN;
+        at.shared += (128 - reinterpret_cast<uintptr_t>(at.shared) % 128) % 128;
     }
     begin_launch();
     for (unsigned cluster : now.order) {

@@ -24,8 +24,9 @@ struct Buffer {  // global memory that the kernel was given
     const char* name;
 };
 
-struct Variable {  // of shared memory
+struct Variable {  // of shared memory, in the order of their offsets
     size_t offset, bytes;
+    int element;  // bytes; 0: not known
     const char* name;
 };
 
@@ -159,6 +160,7 @@ struct State {
 extern State now;
 
 constexpr size_t STACK = 64 << 10;
+constexpr size_t MARGIN = 4 << 10;  // before and behind a block's shared memory, where nothing else is
 constexpr unsigned COPIES = 64;  // components for copies, in each block: more at once share one
 
 // --- engine.cpp --------------------------------------------------------------------------------------------------
