@@ -423,13 +423,14 @@ class Launcher:
 
     Args:
         plan: made for the length and dtype of the rows and the output that is wanted.
+        device: -1, as torch counts the CPU.
         folder: where the .cuh file is.
 
-    Called with the addresses of the (N, M) contiguous rows and of the output, which is equal modulo 16, and
-    with N and M, as the GPU's. Raises what `Kernel` does.
+    Called as the GPU's: with the addresses of the (N, M) contiguous rows and of the output, which is equal
+    modulo 16, and with N and M; and with the seed of the schedule. Raises what `Kernel` does.
     """
 
-    def __init__(self, plan: Plan, folder: Path = CUDA) -> None:
+    def __init__(self, plan: Plan, device: int = -1, folder: Path = CUDA) -> None:
         self.plan = plan
         self.kernel = kernel(folder / f"{plan.rung}.cuh", plan.entry, plan.constants)
 
