@@ -121,9 +121,10 @@ def launches(kernel: Kernel, place: str, options: argparse.Namespace) -> str:
             except Finding as finding:
                 return str(finding)
             want, allowed = reference.expected(options.operator, x)
-            wrong = ~((y - want).abs() <= allowed)
+            error = ((y - want).abs() / allowed).nan_to_num(torch.inf)
+            wrong = error > 1
             if wrong.any():
-                at = wrong.nonzero()[0].tolist()
+                at = (error == error.max()).nonzero()[0].tolist()
                 return (
                     f"{place}: wrong value: {kernel.name} gives {y[*at].item():.6g} where {want[*at].item():.6g} is right, "
                     f"in {' '.join(f'{axis} {i}' for axis, i in zip(('row', 'column'), at, strict=False))} of {what}; "

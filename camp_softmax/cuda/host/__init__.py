@@ -48,13 +48,15 @@ SHARED = 227 << 10  # bytes of dynamic shared memory that a block may ask for, a
 
 ENGINE_FLAGS = ("-std=c++17", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra")
 KERNEL_FLAGS = (
-    *("-std=c++17", "-O1", "-gdwarf-4", "-fPIC", "-fvisibility=hidden", "-w"),
+    *("-std=c++17", "-O1", "-gdwarf-4", "-fPIC", "-fvisibility=hidden", "-w", "-nostdinc++"),
     *("-fno-strict-aliasing", "-ftls-model=global-dynamic"),  # see cuda.hpp: shared memory
     "-fsanitize=thread,alignment,bounds",  # calls into checker.cpp; the sanitizers' libraries are not linked
 )
 OF_COMPILER = {  # by the first word of what it says of itself
-    "g++": ("-fno-extern-tls-init",),  # nothing is constructed in shared memory
-    "clang": ("-fno-sanitize=local-bounds",),  # stops without a word
+    # Nothing is constructed in shared memory.
+    "g++": ("-fno-extern-tls-init", "-fmax-errors=5"),
+    # Local bounds stop without a word.
+    "clang": ("-fno-sanitize=local-bounds", "-ferror-limit=5"),
 }
 
 

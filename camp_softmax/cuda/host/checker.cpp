@@ -308,6 +308,7 @@ __attribute__((noinline)) bool outside_global(const Actor& actor, uintptr_t addr
         }
     }
     if (address - reinterpret_cast<uintptr_t>(now.module) < now.module_bytes) return true;  // its constants
+    if (!write && is_index(reinterpret_cast<void*>(address))) return true;
     return out_of_bounds(actor, address, bytes, write, site, nearest.name ? &nearest : nullptr);
 }
 

@@ -4,6 +4,7 @@
 // - `__shared__` is `thread_local`: for such a variable the compiler asks __tls_get_addr where it is, and at the end of
 //   this file our own answers with a place in the shared memory of the block that runs.
 // - threadIdx and blockIdx are variables that the engine sets whenever it switches.
+// - As with NVRTC, there is the C library and no C++ library: two thirds of the time to compile would be its.
 // - What waits, votes, shuffles or is atomic is a call into the engine. It takes the line that it was called from, for
 //   what the checker has to say. Plain loads and stores reach the checker through -fsanitize=thread.
 #pragma once
@@ -11,7 +12,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <utility>
 
 #define __global__
 #define __device__
@@ -256,6 +256,14 @@ constexpr auto max(A a, B b) -> decltype(true ? a : b) {
 inline float min(float a, float b) { return fminf(a, b); }  // a NaN loses, as on the GPU
 inline float max(float a, float b) { return fmaxf(a, b); }
 
+// Of the C library's functions, those that kernels call with a float.
+inline float exp(float x) { return expf(x); }
+inline float exp2(float x) { return exp2f(x); }
+inline float log(float x) { return logf(x); }
+inline float log2(float x) { return log2f(x); }
+inline float sqrt(float x) { return sqrtf(x); }
+inline float abs(float x) { return fabsf(x); }
+
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }
 inline int __ffs(int x) { return __builtin_ffs(x); }
@@ -313,18 +321,27 @@ struct Letter<const T*> {
     static constexpr char value = 'c';
 };
 
+template <size_t... I>
+struct Indices {};
+template <size_t N, size_t... I>
+struct Count : Count<N - 1, N - 1, I...> {};  // Indices<0, 1, ..., N - 1>
+template <size_t... I>
+struct Count<0, I...> {
+    using Type = Indices<I...>;
+};
+
 template <typename... Parameters>
 struct Kernel {
     static constexpr char letters[] = {Letter<Parameters>::value..., 0};
     template <size_t... I>
-    __attribute__((no_sanitize("thread"))) static void call(void (*kernel)(Parameters...), void** arguments, std::index_sequence<I...>) {
+    __attribute__((no_sanitize("thread"))) static void call(void (*kernel)(Parameters...), void** arguments, Indices<I...>) {
         kernel(*static_cast<Parameters*>(arguments[I])...);
     }
 };
 
 template <typename... Parameters>
 void call(void (*kernel)(Parameters...), void** arguments) {
-    Kernel<Parameters...>::call(kernel, arguments, std::index_sequence_for<Parameters...>());
+    Kernel<Parameters...>::call(kernel, arguments, typename Count<sizeof...(Parameters)>::Type());
 }
 
 template <typename... Parameters>

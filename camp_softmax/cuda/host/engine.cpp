@@ -469,6 +469,12 @@ std::string block_name(unsigned cluster, unsigned rank) {
            std::to_string(number / grid[0] / grid[1]) + ")";
 }
 
+bool is_index(const void* p) {
+    for (const Index* index : {&threadIdx, &blockIdx, &blockDim, &gridDim})
+        if (p >= index && p < index + 1) return true;
+    return false;
+}
+
 bool is_copy(uint32_t component) { return (component - 1) % (now.threads + COPIES) >= now.threads; }
 
 std::string name(const Actor& actor) {

@@ -168,6 +168,7 @@ constexpr unsigned COPIES = 64;  // components for copies, in each block: more a
 // Ends the launch with a finding. Called by a fiber it does not return; in the scheduler it does.
 void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 void preempt(uint32_t site);
+bool is_index(const void* p);  // threadIdx and the like: g++ knows that they are constants, clang reads them as memory
 bool is_copy(uint32_t component);
 std::string name(const Actor& actor);
 std::string block_name(unsigned cluster, unsigned rank);
