@@ -125,8 +125,7 @@ def _launcher(
     found = fastest(operator, M, dtype, device) if rung == "auto" else rung
     if not found:
         raise ValueError(
-            f"cuda: rows of {M} elements in {dtype} are too long for {operator} here; "
-            "use backend='tilelang'"
+            f"cuda: rows of {M} elements in {dtype} are too long for {operator} here; use backend='tilelang'"
         )
     if found in ONE_BLOCK_A_ROW:
         if dtype != torch.float32:

@@ -6,6 +6,7 @@ not be run at all.
 """
 
 import argparse
+import faulthandler
 import multiprocessing
 import re
 import signal
@@ -36,6 +37,9 @@ FORMS = {  # of a kernel: the letters of its parameters (see host/cuda.hpp), and
 }
 
 
+GRACE = 5  # seconds more for the launch to say itself where it was
+
+
 def outliers(rows: int, cols: int) -> Tensor:
     """Normal numbers, and one in a hundred much larger: exp() of those overflows unless the maximum is taken off."""
     generator = torch.Generator().manual_seed(0)
@@ -57,13 +61,23 @@ INPUTS: dict[str, Callable[[int, int], Tensor]] = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("python -m camp_softmax.cuda.check", description=(__doc__ or "").split("\n\n")[1])
+    parser = argparse.ArgumentParser(
+        "python -m camp_softmax.cuda.check", description=(__doc__ or "").split("\n\n")[1]
+    )
     parser.add_argument("file", type=Path, metavar="FILE.cuh")
     parser.add_argument("--kernel", metavar="NAME", help="default: the only one in the file")
-    parser.add_argument("--shape", type=_shape, default=(64, 1000), metavar="NxM", help="rows x columns; default: 64x1000")
-    parser.add_argument("--operator", choices=OPERATORS, default="softmax", help="what it computes; default: softmax")
-    parser.add_argument("--threads", type=int, default=BLOCK, help="of a block, one block a row; default: 256")
-    parser.add_argument("--schedules", type=int, default=3, metavar="K", help="orders of the threads to try; default: 3")
+    parser.add_argument(
+        "--shape", type=_shape, default=(64, 1000), metavar="NxM", help="rows x columns; default: 64x1000"
+    )
+    parser.add_argument(
+        "--operator", choices=OPERATORS, default="softmax", help="what it computes; default: softmax"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=BLOCK, help="of a block, one block a row; default: 256"
+    )
+    parser.add_argument(
+        "--schedules", type=int, default=3, metavar="K", help="orders of the threads to try; default: 3"
+    )
     parser.add_argument("--seconds", type=float, default=20, metavar="S", help="time limit; default: 20")
     options = parser.parse_args(arguments)
     try:
@@ -72,6 +86,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not any(re.fullmatch(letters, kernel.letters) for letters in FORMS):
             forms = " or ".join(f"{name}{form}" for form, _ in FORMS.values())
             raise RuntimeError(f"{options.file}:{line}: expected the kernel to be {forms}")
+        if not 1 <= options.threads <= 1024:
+            raise RuntimeError(f"a block has up to 1024 threads, got {options.threads}")
     except (OSError, RuntimeError) as error:
         print(error)
         return 2
@@ -102,7 +118,9 @@ def find_kernel(path: Path, name: str | None) -> tuple[int, str]:
         (name,) = kernels
     if name not in kernels:
         wanted = f"a kernel {name}" if name else "one kernel, or --kernel NAME"
-        raise RuntimeError(f'{path}: expected {wanted} (extern "C" __global__ void NAME), found: {list(kernels)}')
+        raise RuntimeError(
+            f'{path}: expected {wanted} (extern "C" __global__ void NAME), found: {list(kernels)}'
+        )
     return kernels[name], name
 
 
@@ -138,19 +156,26 @@ def within(seconds: float, place: str, work: Callable[[], str]) -> str:
     ours, theirs = multiprocessing.Pipe(duplex=False)
 
     def child(connection: Connection) -> None:
+        faulthandler.disable()  # where it is on: one line says enough of a crash
         connection.send(work())
 
     process = multiprocessing.get_context("fork").Process(target=child, args=(theirs,), daemon=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, which wait for work here
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of a fork beside threads, which wait for work here
         process.start()
     theirs.close()
     try:
-        if ours.poll(seconds + 5):  # the engine stops in time, unless the kernel's loop touches no memory
+        if ours.poll(seconds + GRACE):  # in time, unless the kernel is in a loop that touches no memory
             return ours.recv()
     except EOFError:
         process.join()
-        died = signal.Signals(-process.exitcode).name if (process.exitcode or 0) < 0 else f"exit {process.exitcode}"
+        died = (
+            signal.Signals(-process.exitcode).name
+            if (process.exitcode or 0) < 0
+            else f"exit {process.exitcode}"
+        )
         return f"{place}: crash: the launch died of {died}; does it follow a wild pointer, or call itself without end?"
     finally:
         process.kill()

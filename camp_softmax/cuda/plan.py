@@ -180,9 +180,7 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
 READ_ONCE = {"single_read": single_read, "cluster": cluster}  # by the name of the rung
 
 
-def _constants(
-    sizes: dict[str, int], aligned: bool, dtype: torch.dtype, output: str
-) -> Constants:
+def _constants(sizes: dict[str, int], aligned: bool, dtype: torch.dtype, output: str) -> Constants:
     of_row = {"ELEMENT": ELEMENTS[dtype], "ALIGNED": str(aligned).lower(), "OUTPUT": output}
     return tuple((name, str(value)) for name, value in (sizes | of_row).items())
 

@@ -87,7 +87,9 @@ def require_compiler() -> str:
     """
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         here = f"{platform.system()} on {platform.machine()}"
-        raise RuntimeError(f"CUDA kernels run on the CPU under Linux on x86-64 or aarch64, and this is {here}")
+        raise RuntimeError(
+            f"CUDA kernels run on the CPU under Linux on x86-64 or aarch64, and this is {here}"
+        )
     compiler = next(filter(shutil.which, (os.environ.get("CXX") or "g++", "g++", "clang++")), None)
     if not compiler:
         raise RuntimeError("CUDA kernels on the CPU need a C++ compiler: install g++ or clang++, or set CXX")
@@ -115,9 +117,13 @@ def compile(path: Path, name: str, constants: Constants = ()) -> Path:
     """
     source = "\n".join(_lines(path, set()))
     if inline := re.search(r"^.*\basm\b.*\(.*$", source, re.M):
-        raise RuntimeError(f"{path.name}: the CPU knows no inline PTX: {inline[0].strip()}; put it into ptx.cuh")
+        raise RuntimeError(
+            f"{path.name}: the CPU knows no inline PTX: {inline[0].strip()}; put it into ptx.cuh"
+        )
     if not re.search(rf"\b{name}\s*\(", source):
-        raise RuntimeError(f'{path.name} has no kernel {name}: expected extern "C" __global__ void {name}(...)')
+        raise RuntimeError(
+            f'{path.name} has no kernel {name}: expected extern "C" __global__ void {name}(...)'
+        )
     entry = f"""
 #define HOST_EXPORT extern "C" __attribute__((visibility("default"), no_sanitize("thread")))
 HOST_EXPORT void host_kernel(void** arguments) {{ host::call({name}, arguments); }}
@@ -200,7 +206,9 @@ def _built(name: str, commands: list[list[str]], problem: str, source: str = "")
     try:
         commands[-1] += ["-o", scratch]
         for command in commands:
-            done = subprocess.run([require_compiler(), *command], input=source, capture_output=True, text=True)
+            done = subprocess.run(
+                [require_compiler(), *command], input=source, capture_output=True, text=True
+            )
             if done.returncode:
                 raise RuntimeError(f"{problem}:\n{done.stderr.strip()}")
         os.replace(scratch, library)
@@ -222,7 +230,9 @@ def _cache() -> Path:
 
 @functools.cache
 def _scratch(reason: str) -> Path:
-    warnings.warn(f"kernels compiled for the CPU are not kept on disk: {reason}", RuntimeWarning, stacklevel=5)
+    warnings.warn(
+        f"kernels compiled for the CPU are not kept on disk: {reason}", RuntimeWarning, stacklevel=5
+    )
     folder = tempfile.mkdtemp(prefix="camp-softmax-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
@@ -261,8 +271,20 @@ class _Launch(Structure):
     )
 
 
-SIZES = {"float": 4, "int": 4, "unsigned": 4, "float2": 8, "float4": 16, "double": 8}  # of elements, for messages
-NUMBERS = {"i": c_int, "l": ctypes.c_longlong, "f": ctypes.c_float, "d": c_double}  # by the letters of cuda.hpp
+SIZES = {
+    "float": 4,
+    "int": 4,
+    "unsigned": 4,
+    "float2": 8,
+    "float4": 16,
+    "double": 8,
+}  # of elements, for messages
+NUMBERS = {
+    "i": c_int,
+    "l": ctypes.c_longlong,
+    "f": ctypes.c_float,
+    "d": c_double,
+}  # by the letters of cuda.hpp
 
 
 class Kernel:
@@ -331,7 +353,9 @@ class Kernel:
                 f"at least one block, got grid {grid}, block {block}, shared {shared}"
             )
         if not 1 <= cluster <= 16 or launch.grid[0] % cluster:
-            raise ValueError(f"{self.name}: expected clusters of 1 to 16 blocks that divide the grid, got {cluster}")
+            raise ValueError(
+                f"{self.name}: expected clusters of 1 to 16 blocks that divide the grid, got {cluster}"
+            )
 
         values, buffers = [], []
         for letter, argument, name in zip(self.letters, arguments, self.parameters, strict=True):
@@ -342,7 +366,9 @@ class Kernel:
                 values.append(NUMBERS[letter](argument))
         pointers = (c_void_p * len(values))(*(ctypes.cast(byref(value), c_void_p) for value in values))
         variables = [
-            _Variable(offset, shared if name in self.dynamic else size, self.elements.get(name, 0), name.encode())
+            _Variable(
+                offset, shared if name in self.dynamic else size, self.elements.get(name, 0), name.encode()
+            )
             for offset, size, name in self.variables
         ]
         launch.shared = max((offset + size for offset, size, _ in self.variables), default=0)
