@@ -1,4 +1,4 @@
-"""The CUDA kernels: they compile for every architecture without a GPU, and on each device they match the oracle."""
+"""The CUDA kernels: they compile for every architecture without a GPU, and match the oracle on each."""
 
 import functools
 import math
@@ -222,6 +222,8 @@ def test_rungs_for_float32_refuse_16_bits(device):
 @pytest.mark.parametrize(("rung", "dtype"), RUNGS, ids=str)
 @pytest.mark.parametrize("case", CASES)
 def test_values(rung, dtype, case, device):
+    if (rung, device) == ("single_read", "cpu"):
+        pytest.skip("test_softmax.py has it")
     check(rung, CASES[case]().to(device, dtype))
 
 

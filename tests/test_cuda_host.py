@@ -40,10 +40,10 @@ def run(kernel, x=None, y=None, *, blocks=1, threads=64, **options):
     return y
 
 
-# --- rules --------------------------------------------------------------------------------------------------------
+# --- rules ----------------------------------------------------------------------------------------
 
-# Each: what is said of it, the body, and how the body is mended. `here` and `there` stand on the lines that are named,
-# `perhaps` on one that another schedule names.
+# Each: what is said of it, the body, and how that is mended. `here` and `there` are the lines that are named,
+# `perhaps` is one that another schedule names.
 RULES = {
     "race on shared memory": (
         r"race: .* s\[\d+\] in shared memory here, and thread .*; put a __syncthreads",
@@ -106,7 +106,7 @@ RULES = {
         ("threadIdx.x < 32", "M"),
     ),
     "a thread that has returned": (
-        "barrier divergence: thread 0 of block 0 waits in __syncthreads.*, and thread 40 of block 0 has returned",
+        "barrier divergence: thread 0 of block 0 waits in __syncthreads.*, and thread 40 .* has returned",
         """
         if (threadIdx.x >= 40) return;
         __syncthreads();  // here
@@ -142,7 +142,7 @@ RULES = {
         (" - 1", ""),
     ),
     "out of bounds in shared memory": (
-        r"out of bounds: thread 63 of block 0 writes 4 bytes at s\[64\] in shared memory, and s has 64 elements",
+        r"out of bounds: thread 63 .* writes 4 bytes at s\[64\] in shared memory, and s has 64 elements",
         """
         __shared__ float s[64];
         float* p = s + 1;
@@ -185,8 +185,11 @@ RULES = {
         ("0x0000ffff", "0xffffffff"),
     ),
     "a lane that takes no part": (
-        "shuffle mask: thread 0 of block 0 reads from lane 16 in __shfl_down_sync.*, but the mask does not name it",
-        "if (threadIdx.x % 32 < 16) y[threadIdx.x] = __shfl_down_sync(0x0000ffff, x[threadIdx.x], 16);  // here\n",
+        "shuffle mask: thread 0 .* reads from lane 16 in __shfl_down_sync.*, but the mask does not name it",
+        """
+        if (threadIdx.x % 32 < 16)
+            y[threadIdx.x] = __shfl_down_sync(0x0000ffff, x[threadIdx.x], 16);  // here
+        """,
         (", 16)", ", 8, 16)"),
     ),
     "a lane that has returned": (
@@ -313,24 +316,27 @@ def places(body: str, word: str) -> set[str]:
     return {f"k.cuh:{number}" for number, line in enumerate(lines, 1) if re.search(rf"//.*\b{word}\b", line)}
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("rule", RULES)
-def test_rule(kernel, rule, seed):
-    """What is wrong is found, on one line and on the right one; once it is mended, nothing is found."""
+def test_rule(kernel, rule):
+    """What is wrong is found, in one line and on the right one; once it is mended, nothing is found."""
     said, body, (wrong, right) = RULES[rule]
-    options = {"seed": seed, "seconds": 0.2, "shared": 256}
-    x = torch.arange(64).float()
-    with pytest.raises(Finding) as caught:
-        run(kernel(body), x, **options)
-    message = str(caught.value)
+    assert wrong in body
+    broken, mended = kernel(body), kernel(body.replace(wrong, right))
+    for seed in (0, 1):
+        options = {"seed": seed, "seconds": 0.2, "shared": 256}
+        with pytest.raises(Finding) as caught:
+            run(broken, **options)
+        about(str(caught.value), body, said if seed == 0 else "")
+        run(mended, **options)
+
+
+def about(message: str, body: str, said: str) -> None:
+    """The message names the lines of the body that it should, and says what it should."""
     assert "\n" not in message
     named = {*re.findall(r"k\.cuh:\d+", message)}  # in which order is up to the schedule
     wanted = places(body, "here") | places(body, "there")
     assert wanted <= named <= wanted | places(body, "perhaps")
-    if seed == 0:
-        assert re.search(said, message), message
-    assert body.count(wrong) >= 1
-    run(kernel(body.replace(wrong, right)), x, **options)
+    assert re.search(said, message), message
 
 
 def test_a_race_between_blocks(kernel):
@@ -412,7 +418,7 @@ LEFT_OUT = {
     "            __syncwarp();\n            if (thread % 32 == 0) barrier_arrive": "race: .*ring",
     "            barrier_init_fence();\n": "mbarrier: .*call barrier_init_fence",
     "    barrier_wait_for_cluster(told, turn / 2 % 2);": "uninitialised: .* reads ",
-    "if (thread == 0) barrier_arrive_expecting(&shared.told[turn % 2], sizeof(shared.states[0]));": "deadlock: ",
+    "barrier_arrive_expecting(&shared.told[turn % 2], sizeof(shared.states[0]));": "deadlock: ",
 }
 
 
@@ -430,7 +436,7 @@ def test_a_line_left_out_of_the_cluster_kernel(tmp_path, line):
     assert source.count(line) == 1
     kept = {"barrier_arrive": "            if (thread % 32 == 0) barrier_arrive"}
     (tmp_path / "cluster.cuh").write_text(
-        source.replace(line, next((k for w, k in kept.items() if line.endswith(w)), ""))
+        source.replace(line, next((k for w, k in kept.items() if line.endswith(w)), ";"))
     )
     _, launch = cluster(1001, tmp_path)
     x = random(9, 1001)
@@ -445,7 +451,7 @@ def test_a_line_left_out_of_the_cluster_kernel(tmp_path, line):
     assert any(re.search(LEFT_OUT[line], message) for message in found), found
 
 
-# --- no false alarms ----------------------------------------------------------------------------------------------
+# --- no false alarms ------------------------------------------------------------------------------
 
 KERNELS = {  # the kernel: rung, columns, dtype, operator; rows are made so that each block has several
     "three_pass": ("three_pass", 300, torch.float32, "softmax"),
@@ -493,7 +499,7 @@ def test_every_kernel_that_ships_is_launched():
 
 
 def test_three_passes_take_less_than_50_ms():
-    """64 x 4096, checked, in CPU time: the fastest of some launches, and half as fast on a machine that is busy."""
+    """64 x 4096, checked, in CPU time; twice that on a machine that is busy."""
     x = random(64, 4096)
     y = torch.empty_like(x)
 
@@ -505,7 +511,7 @@ def test_three_passes_take_less_than_50_ms():
     assert min(seconds() for _ in range(10)) < 0.1
 
 
-# --- what CUDA C++ means ------------------------------------------------------------------------------------------
+# --- what CUDA C++ means --------------------------------------------------------------------------
 
 
 def test_16_bit_floats_to_the_bit(kernel):
@@ -555,7 +561,8 @@ def test_warps(kernel):
     y[64 + t] = __shfl_up_sync(all, x[t], 2);
     y[128 + t] = __shfl_down_sync(all, x[t], 2, 16);
     y[192 + t] = __shfl_xor_sync(all, x[t], 5);
-    y[256 + t] = __popc(__ballot_sync(all, lane < 7)) + 100 * __any_sync(all, t == 40) + 1000 * __all_sync(all, t < 32);
+    y[256 + t] = __popc(__ballot_sync(all, lane < 7));
+    y[256 + t] += 100 * __any_sync(all, t == 40) + 1000 * __all_sync(all, t < 32);
     y[320 + t] = __reduce_add_sync(all, t) + __reduce_max_sync(all, t - 100) + __reduce_min_sync(all, t);
     y[384 + t] = warp_max(-x[t]);
     """
@@ -592,7 +599,12 @@ def test_atomics(kernel):
 def test_the_order_is_the_seed_s(kernel):
     """Seed 0 is the order of the numbers; a seed always gives the same order, others another one."""
     first = kernel(
-        "__shared__ int n;\n if (threadIdx.x == 0) n = 0;\n __syncthreads();\n y[atomicAdd(&n, 1)] = threadIdx.x;\n"
+        """
+        __shared__ int n;
+        if (threadIdx.x == 0) n = 0;
+        __syncthreads();
+        y[atomicAdd(&n, 1)] = threadIdx.x;
+        """
     )
     orders = [run(first, seed=seed).tolist() for seed in (0, 1, 1, 2)]
     assert orders[0] == list(range(64))
@@ -613,7 +625,7 @@ def test_threads_in_three_dimensions(kernel, block):
     assert y.equal(100 * torch.arange(12.0).view(12, 1) + torch.arange(64.0))
 
 
-# --- compiling and launching --------------------------------------------------------------------------------------
+# --- compiling and launching ----------------------------------------------------------------------
 
 
 @pytest.fixture

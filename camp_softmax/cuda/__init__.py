@@ -1,7 +1,7 @@
 """Kernels in CUDA C++, one .cuh file a rung: two for float32, and those that read once for every dtype.
 
-They run on the device of their rows: `runtime` compiles and launches them on a GPU, `host` on the CPU, where a
-checker looks on. Each is imported when it is first needed, so that the host needs no cuda-core.
+They run on the device of their rows: `runtime` compiles and launches them on a GPU, `host` on the CPU, where
+a checker looks on. Each is imported when it is first needed, so that the host needs no cuda-core.
 """
 
 import functools

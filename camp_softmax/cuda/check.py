@@ -1,8 +1,8 @@
-"""`python -m camp_softmax.cuda.check FILE.cuh`: a learner's kernel on the CPU, under the checker, held to float64.
+"""`python -m camp_softmax.cuda.check FILE.cuh`: a learner's kernel on the CPU, held to float64.
 
-The kernel runs in a process of its own with a time limit, on rows that break wrong kernels, under several schedules.
-What is found is printed as FILE:LINE: what; the exit code says whether anything was: 0 no, 1 yes, 2 the kernel could
-not be run at all.
+The kernel runs under the checker, on rows that break wrong kernels, under several schedules, in a process
+of its own with a time limit. What is found is printed as FILE:LINE: what. The exit code says whether anything
+was: 0 no, 1 yes; 2, if the kernel could not be run at all.
 """
 
 import argparse
@@ -41,7 +41,7 @@ GRACE = 5  # seconds more for the launch to say itself where it was
 
 
 def outliers(rows: int, cols: int) -> Tensor:
-    """Normal numbers, and one in a hundred much larger: exp() of those overflows unless the maximum is taken off."""
+    """Normal numbers, and one in a hundred much larger: its exp() overflows unless the maximum is taken off."""
     generator = torch.Generator().manual_seed(0)
     x = 3 * torch.randn(rows, cols, generator=generator)
     return x + 100 * (torch.rand(rows, cols, generator=generator) < 0.01)
@@ -116,7 +116,7 @@ def find_kernel(path: Path, name: str | None) -> tuple[int, str]:
     kernels = {found[1]: source.count("\n", 0, found.start(1)) + 1 for found in re.finditer(pattern, source)}
     if name is None and len(kernels) == 1:
         (name,) = kernels
-    if name not in kernels:
+    if name is None or name not in kernels:
         wanted = f"a kernel {name}" if name else "one kernel, or --kernel NAME"
         raise RuntimeError(
             f'{path}: expected {wanted} (extern "C" __global__ void NAME), found: {list(kernels)}'
@@ -143,10 +143,11 @@ def launches(kernel: Kernel, place: str, options: argparse.Namespace) -> str:
             wrong = error > 1
             if wrong.any():
                 at = (error == error.max()).nonzero()[0].tolist()
+                axes = zip(("row", "column"), at, strict=False)
+                where = " ".join(f"{axis} {i}" for axis, i in axes)
                 return (
-                    f"{place}: wrong value: {kernel.name} gives {y[*at].item():.6g} where {want[*at].item():.6g} is right, "
-                    f"in {' '.join(f'{axis} {i}' for axis, i in zip(('row', 'column'), at, strict=False))} of {what}; "
-                    f"{int(wrong.sum())} of {y.numel()} elements are wrong"
+                    f"{place}: wrong value: {kernel.name} gives {y[*at].item():.6g} where {want[*at].item():.6g} "
+                    f"is right, in {where} of {what}; {int(wrong.sum())} of {y.numel()} elements are wrong"
                 )
     return ""
 
@@ -171,12 +172,12 @@ def within(seconds: float, place: str, work: Callable[[], str]) -> str:
             return ours.recv()
     except EOFError:
         process.join()
-        died = (
-            signal.Signals(-process.exitcode).name
-            if (process.exitcode or 0) < 0
-            else f"exit {process.exitcode}"
+        code = process.exitcode or 0
+        died = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return (
+            f"{place}: crash: the launch died of {died}; look for a function that calls itself without end, "
+            "or a call through a wild pointer"
         )
-        return f"{place}: crash: the launch died of {died}; does it follow a wild pointer, or call itself without end?"
     finally:
         process.kill()
         process.join()

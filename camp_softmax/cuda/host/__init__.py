@@ -60,7 +60,7 @@ OF_COMPILER = {  # by the first word of what it says of itself
 }
 
 
-class Finding(RuntimeError):
+class Finding(RuntimeError):  # noqa: N818  it is in the kernel, no error of the engine
     """What the checker found: `file:line: what: who and where; what to do`, on one line."""
 
 
@@ -76,7 +76,7 @@ class Memory(NamedTuple):
         return cls(tensor.data_ptr(), tensor.numel() * tensor.itemsize, tensor.itemsize)
 
 
-# --- compiling ----------------------------------------------------------------------------------------------------
+# --- compiling --------------------------------------------------------------------------------------------
 
 
 def require_compiler() -> str:
@@ -238,7 +238,7 @@ def _scratch(reason: str) -> Path:
     return Path(folder)
 
 
-# --- launching ----------------------------------------------------------------------------------------------------
+# --- launching --------------------------------------------------------------------------------------------
 
 
 class _Buffer(Structure):  # as in engine.hpp
@@ -293,8 +293,8 @@ class Kernel:
     Args:
         path, name, constants: as for `compile`.
 
-    Called with the grid (in blocks) and the block, numbers or tuples of up to three, then with its arguments: a
-    `Memory` for each pointer, numbers for the rest. Returns once all threads have.
+    Called with the grid (in blocks) and the block, numbers or tuples of up to three, then with its arguments:
+    a `Memory` for each pointer, numbers for the rest. Returns once all threads have.
 
     Raises:
         Finding: the checker found something; the launch has stopped there.
@@ -349,21 +349,22 @@ class Kernel:
         blocks, threads = _product(launch.grid), _product(launch.block)
         if not (1 <= threads <= 1024 and 1 <= blocks < 2**32 and 0 <= shared <= SHARED):
             raise ValueError(
-                f"{self.name}: expected up to 1024 threads in a block, up to {SHARED} bytes of shared memory and "
-                f"at least one block, got grid {grid}, block {block}, shared {shared}"
+                f"{self.name}: expected up to 1024 threads in a block, up to {SHARED} bytes of shared memory "
+                f"and at least one block, got grid {grid}, block {block}, shared {shared}"
             )
         if not 1 <= cluster <= 16 or launch.grid[0] % cluster:
             raise ValueError(
                 f"{self.name}: expected clusters of 1 to 16 blocks that divide the grid, got {cluster}"
             )
 
-        values, buffers = [], []
+        values: list[ctypes._SimpleCData] = []
+        buffers = []
         for letter, argument, name in zip(self.letters, arguments, self.parameters, strict=True):
             if isinstance(argument, Memory):
                 values.append(c_void_p(argument.address))
                 buffers.append(_Buffer(*argument, letter == "p", name.encode()))
             else:
-                values.append(NUMBERS[letter](argument))
+                values.append(NUMBERS[letter](argument))  # type: ignore[arg-type] # ctypes looks itself
         pointers = (c_void_p * len(values))(*(ctypes.cast(byref(value), c_void_p) for value in values))
         variables = [
             _Variable(
@@ -402,10 +403,10 @@ def _shared_variables(library: Path) -> tuple[tuple[int, int, str], ...]:
 
 
 def _with_lines(message: str, library: Path) -> str:
-    """The engine's message with a file and line for each @{place}: an address in the library, or that already."""
+    """The engine's message with a file and line for each @{place}: an address in the library, or both."""
     addresses = [place for place in re.findall(r"@\{(.+?)\}", message) if ":" not in place]
     places = dict(zip(addresses, _places(library, addresses), strict=True))
-    return re.sub(r"@\{(.+?)\}", lambda found: _relative(places.get(found[1], found[1])), message)
+    return re.sub(r"@\{(.+?)\}", lambda found: _relative(places.get(str(found[1]), str(found[1]))), message)
 
 
 def _places(library: Path, addresses: list[str]) -> Iterator[str]:
