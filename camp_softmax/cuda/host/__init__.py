@@ -156,13 +156,15 @@ def _lines(path: Path, once: set[Path]) -> Iterator[str]:
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         include = re.match(r'\s*#\s*include\s*"(.+)"', line)
         header = _header(include[1], path.parent) if include else None
-        if header is None:
-            once |= {path} if re.match(r"\s*#\s*pragma\s+once", line) else set()
-            yield "" if path in once and "pragma" in line else line
-            continue
-        if header not in once:
-            yield from _lines(header, once)
-        yield f'#line {number + 1} "{path.resolve()}"'
+        if header:
+            if header not in once:
+                yield from _lines(header, once)
+            yield f'#line {number + 1} "{path.resolve()}"'
+        elif re.match(r"\s*#\s*pragma\s+once", line):
+            once.add(path)
+            yield ""
+        else:
+            yield line
 
 
 def _header(name: str, folder: Path) -> Path | None:
