@@ -18,7 +18,7 @@ from camp_softmax.limits import ALIGNMENT, DTYPES, LARGEST
 
 BACKENDS = ("tilelang", "cuda", "torch")
 NAMES = {"auto": "auto", **{name: name for name in BACKENDS}, "nvidia": "cuda"}  # the camp calls it nvidia
-DEVICES = {"tilelang": ("cpu", "cuda"), "cuda": ("cuda",)}
+DEVICES = ("cpu", "cuda")  # on which both kinds of kernels run
 
 
 def softmax(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
@@ -27,8 +27,8 @@ def softmax(x: Tensor, dim: int = -1, *, backend: str = "auto") -> Tensor:
     Args:
         x: tensor of rank >= 1 in float32, float16 or bfloat16, on a CPU or a CUDA device, of any strides.
         dim: the dimension that sums to 1; negative values count from the end.
-        backend: "tilelang", "cuda" (or "nvidia"; on a CUDA device), "torch", or "auto": cuda for tensors on a
-            CUDA device, tilelang for others and for rows that are too long for the fast CUDA kernels.
+        backend: "tilelang", "cuda" (or "nvidia"), "torch", or "auto": cuda for tensors on a CUDA device,
+            tilelang for others and for rows that are too long for the fast CUDA kernels.
 
     Returns:
         contiguous tensor of x's shape, dtype and device. A row with NaN or +inf, or of -inf only, is NaN.
@@ -142,8 +142,8 @@ def _check_kernel_input(name: str, x: Tensor, backend: str) -> None:
         raise TypeError(f"{name}: backend {backend!r} takes {takes}, got {x.dtype}; convert with x.to(...)")
     if isinstance(x, FakeTensor):
         raise ValueError(f"{name}: backend {backend!r} needs a tensor in memory, got one without storage")
-    if x.device.type not in DEVICES[backend]:
-        runs_on = " and ".join(DEVICES[backend])
+    if x.device.type not in DEVICES:
+        runs_on = " and ".join(DEVICES)
         raise ValueError(f"{name}: backend {backend!r} runs on {runs_on}, got a tensor on {x.device}")
     dual = forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
     if dual or (x.requires_grad and torch.is_grad_enabled()):
@@ -183,14 +183,15 @@ def _backend(name: str) -> ModuleType:
     if name == "torch":
         return torch
     module = "camp_softmax.tilelang.online" if name == "tilelang" else "camp_softmax.cuda"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise RuntimeError("backend 'cuda' needs a CUDA device, and torch sees none; use backend='tilelang'")
     try:
         found = importlib.import_module(module)
+        if name == "cuda" and torch.cuda.is_available():
+            found._runtime(on_gpu=True)
     except ImportError as error:
         raise RuntimeError(
             f"backend {name!r} does not work here: {error}; install it, or use backend='torch'"
         ) from error
-    if name == "tilelang" and not torch.cuda.is_available():
-        importlib.import_module("camp_softmax.tilelang.cpu").require_compiler()
+    if not torch.cuda.is_available():
+        cpu = {"tilelang": "camp_softmax.tilelang.cpu", "cuda": "camp_softmax.cuda.host"}[name]
+        importlib.import_module(cpu).require_compiler()
     return found

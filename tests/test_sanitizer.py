@@ -54,14 +54,16 @@ def test_racecheck_reports_a_missing_barrier():
 
 def bulk_copies() -> set[int]:
     """Where the bulk copies are in the machine code of the cluster kernels that run here."""
-    cuda = pytest.importorskip("camp_softmax.cuda", exc_type=ImportError)
+    from camp_softmax import cuda
+    from camp_softmax.cuda import runtime
+
     major, minor = torch.cuda.get_device_capability()
     found = set()
     for operator, dtype, (_, M) in itertools.product(cuda.OPERATORS, cuda.plan.ELEMENTS, SIZES):
         constants = cuda.plan.cluster(M, dtype, operator.upper(), False).constants
-        path = cuda.runtime.HERE / "cluster.cuh"
+        path = runtime.HERE / "cluster.cuh"
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-            file.write(cuda.runtime.compile(path, f"sm_{major}{minor}", constants).code)
+            file.write(runtime.compile(path, f"sm_{major}{minor}", constants).code)
             file.flush()
             command = ["cuobjdump", "-sass", file.name]
             listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout

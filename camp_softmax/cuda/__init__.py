@@ -1,6 +1,14 @@
-"""Kernels in CUDA C++, one .cuh file a rung: two for float32, and those that read once for every dtype."""
+"""Kernels in CUDA C++, one .cuh file a rung: two for float32, and those that read once for every dtype.
+
+They run on the device of their rows: `runtime` compiles and launches them on a GPU, `host` on the CPU, where
+a checker looks on. Each is imported when it is first needed, so that the host needs no cuda-core.
+"""
 
 import functools
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -8,11 +16,7 @@ from torch import Tensor
 from camp_softmax.cuda import plan
 from camp_softmax.limits import ALIGNMENT, LARGEST
 
-try:
-    from camp_softmax.cuda import runtime
-except Exception as error:  # a missing wheel, or a libnvrtc that does not load
-    raise ImportError(f"cuda-core cannot be imported ({type(error).__name__}: {error})") from error
-
+HERE = Path(__file__).parent
 ONE_BLOCK_A_ROW = ("three_pass", "online")  # float32, a block of 256 threads each
 OPERATORS = ("softmax", "log_softmax", "logsumexp")
 KERNELS = {  # rung: the operators it has
@@ -24,24 +28,28 @@ KERNELS = {  # rung: the operators it has
 
 
 def softmax(rows: Tensor, *, rung: str = "auto") -> Tensor:
-    """softmax of each row on a CUDA device.
+    """softmax of each row, on the rows' device: a GPU, or the CPU under the checker of `host`.
 
     Args:
-        rows: (N, M) contiguous float32, float16 or bfloat16 on a CUDA device, N and M at least 1.
+        rows: (N, M) contiguous float32, float16 or bfloat16 on a CPU or a CUDA device, N and M at least 1.
         rung: "three_pass" or "online" (float32), "single_read" (up to 65536 columns), "cluster" (up to
-            524288, on a GPU with clusters), or "auto": what was measured to be fastest for this length.
+            524288, on a CPU or a GPU with clusters), or "auto": what was measured to be fastest on a GPU for
+            this length.
 
     Returns:
         tensor of the shape and dtype of `rows`; a row with NaN or +inf, or of -inf only, is NaN.
 
     Raises:
         TypeError: `rows` is no such tensor, or the rung does not take its dtype.
-        ValueError: it is not on a CUDA device, not two-dimensional, empty, strided, or its rows are too long
+        ValueError: it is on another device, not two-dimensional, empty, strided, or its rows are too long
             for the rung; there is no such rung. Nothing is launched.
-        RuntimeError: the device has no clusters.
+        RuntimeError: the device has no clusters; on the CPU, there is no compiler, or the checker found
+            something (`host.Finding`).
+        ImportError: on a GPU, cuda-core cannot be imported.
 
-    Example (on a GPU):
-        softmax(torch.tensor([[0.0, 1.0, 2.0]], device="cuda"))  # [[0.0900, 0.2447, 0.6652]]
+    Example:
+        >>> softmax(torch.tensor([[0.0, 1.0, 2.0]]))
+        tensor([[0.0900, 0.2447, 0.6652]])
     """
     return _run("softmax", rows, rung)
 
@@ -56,6 +64,38 @@ def logsumexp(rows: Tensor, *, rung: str = "auto") -> Tensor:
     return _run("logsumexp", rows, rung)
 
 
+def run(path: Path, name: str, rows: Tensor, out: Tensor) -> None:
+    """Launches kernel(rows, out, M) of any .cuh file with one block a row, on the rows' device.
+
+    Args:
+        path: the .cuh file.
+        name: its kernel, `extern "C"`, of signature (const float* x, float* y, long long M).
+        rows: (N, M) contiguous float32, N from 1 to 2^31 - 1, M at least 1.
+        out: contiguous float32 on the same device, as large as the kernel writes.
+
+    Raises:
+        RuntimeError: the file does not compile; on the CPU, the checker found something (`host.Finding`).
+
+    Example:
+        >>> y = torch.empty(1, 3)
+        >>> run(HERE / "online.cuh", "softmax_online", torch.tensor([[0.0, 1.0, 2.0]]), y)
+        >>> y
+        tensor([[0.0900, 0.2447, 0.6652]])
+    """
+    _runtime(rows.is_cuda).run(path, name, rows, out)
+
+
+@functools.cache
+def _runtime(on_gpu: bool) -> ModuleType:
+    """The module that compiles and launches: both have the same `run` and `launcher`."""
+    if not on_gpu:
+        return importlib.import_module("camp_softmax.cuda.host")
+    try:
+        return importlib.import_module("camp_softmax.cuda.runtime")
+    except Exception as error:  # a missing wheel, or a libnvrtc that does not load
+        raise ImportError(f"cuda-core cannot be imported ({type(error).__name__}: {error})") from error
+
+
 def _run(operator: str, rows: Tensor, rung: str) -> Tensor:
     names = ["auto", *(name for name, has in KERNELS.items() if operator in has)]
     if rung not in names:
@@ -65,7 +105,7 @@ def _run(operator: str, rows: Tensor, rung: str) -> Tensor:
 
 
 def _launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
-    """The operator on rows that are checked already: (..., M) contiguous, not empty, on a CUDA device."""
+    """The operator on rows that are checked already: (..., M) contiguous, not empty."""
     x, M = rows.data_ptr(), rows.shape[-1]
     aligned = not (x | M * rows.itemsize) % ALIGNMENT
     ready = _launcher(operator, rung, M, rows.dtype, aligned, rows.get_device())
@@ -80,24 +120,28 @@ def _launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
 @functools.lru_cache(maxsize=4096)
 def _launcher(
     operator: str, rung: str, M: int, dtype: torch.dtype, aligned: bool, device: int
-) -> runtime.Launcher:
+) -> Callable[[int, int, int, int], None]:
+    """device: number of the CUDA device, or -1."""
     found = fastest(operator, M, dtype, device) if rung == "auto" else rung
     if not found:
         raise ValueError(
-            f"cuda: rows of {M} elements in {dtype} are too long for {operator} on this GPU; "
-            "use backend='tilelang'"
+            f"cuda: rows of {M} elements in {dtype} are too long for {operator} here; use backend='tilelang'"
         )
     if found in ONE_BLOCK_A_ROW:
         if dtype != torch.float32:
             raise TypeError(f"cuda: {found} takes float32, got {dtype}; use rung='auto'")
-        return runtime.launcher(plan.one_block_a_row(found, operator), device)
-    return runtime.launcher(plan.READ_ONCE[found](M, dtype, operator.upper(), aligned), device)
+        made = plan.one_block_a_row(found, operator)
+    else:
+        made = plan.READ_ONCE[found](M, dtype, operator.upper(), aligned)
+    return _runtime(device >= 0).launcher(made, device)
 
 
 @functools.lru_cache(maxsize=1024)
 def fastest(operator: str, M: int, dtype: torch.dtype, device: int) -> str | None:
-    """The rung for rows of M elements on CUDA device number `device`; None if none takes them."""
-    has_clusters = torch.cuda.get_device_capability(device) >= (9, 0)
+    """The rung for rows of M elements on CUDA device number `device`, or on the CPU, -1; None if none takes
+    them.
+    """
+    has_clusters = device < 0 or torch.cuda.get_device_capability(device) >= (9, 0)
     longest = plan.LONGEST_SINGLE_READ[dtype] if has_clusters else plan.CAPACITY
     if longest >= M:
         return "single_read"
@@ -120,8 +164,8 @@ def _check(rows: Tensor) -> None:
     if rows.dtype not in plan.ELEMENTS:
         takes = ", ".join(map(str, plan.ELEMENTS))
         raise TypeError(f"cuda: the kernels take {takes}, got {rows.dtype}; convert with x.to(...)")
-    if rows.device.type != "cuda":
-        raise ValueError(f"cuda: expected a tensor on a CUDA device, got one on {rows.device}")
+    if rows.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"cuda: expected a tensor on a CPU or a CUDA device, got one on {rows.device}")
     if rows.dim() != 2 or not 0 < rows.shape[0] <= LARGEST or not rows.numel() or not rows.is_contiguous():
         raise ValueError(
             f"cuda: expected contiguous rows (N, M), 1 <= N < 2^31, M >= 1, got shape {tuple(rows.shape)}, "

@@ -26,6 +26,9 @@ LONGEST_CLUSTER = 524288  # 16 blocks of 512 threads with 64 elements each
 BYTES_IN_FLIGHT = 16 << 20
 
 
+Constants = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True)
 class Plan:
     """A kernel and how it is launched.
@@ -37,12 +40,23 @@ class Plan:
 
     rung: str
     entry: str
-    constants: tuple[tuple[str, str], ...]
+    constants: Constants
     threads: int
     rows: int = 1
     blocks: int = 1
     shared: int = 0
     in_flight: int = 0
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        names = {name: dtype.itemsize for dtype, name in ELEMENTS.items()}
+        return names[dict(self.constants).get("ELEMENT", "Float32")]
+
+    @property
+    def reduces(self) -> bool:
+        """Each row to one element."""
+        return self.entry.startswith("logsumexp") or ("OUTPUT", "LOGSUMEXP") in self.constants
 
 
 def one_block_a_row(rung: str, operator: str) -> Plan:
@@ -166,9 +180,7 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
 READ_ONCE = {"single_read": single_read, "cluster": cluster}  # by the name of the rung
 
 
-def _constants(
-    sizes: dict[str, int], aligned: bool, dtype: torch.dtype, output: str
-) -> tuple[tuple[str, str], ...]:
+def _constants(sizes: dict[str, int], aligned: bool, dtype: torch.dtype, output: str) -> Constants:
     of_row = {"ELEMENT": ELEMENTS[dtype], "ALIGNED": str(aligned).lower(), "OUTPUT": output}
     return tuple((name, str(value)) for name, value in (sizes | of_row).items())
 

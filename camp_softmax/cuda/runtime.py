@@ -17,11 +17,9 @@ from cuda.bindings import driver
 from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Program, ProgramOptions, Stream, launch
 from cuda.core.utils import FileStreamProgramCache, make_program_cache_key
 
-from camp_softmax.cuda.plan import BLOCK, Plan
+from camp_softmax.cuda.plan import BLOCK, Constants, Plan
 
 HERE = Path(__file__).parent
-
-Constants = tuple[tuple[str, str], ...]
 
 
 def compile(path: Path, arch: str, constants: Constants = ()) -> ObjectCode:
