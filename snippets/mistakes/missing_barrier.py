@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from camp_softmax.cuda import runtime
+from camp_softmax import cuda
 
 row = torch.tensor([3.0, 1, 4, 1, 5, 9, 2, 6], device="cuda")
 rows = row.repeat(1, 32)  # 256 columns, one for each thread
@@ -19,5 +19,5 @@ def show(name: str, weights: torch.Tensor) -> None:
 show("torch", torch.softmax(rows, 1))
 for name in "on_time", "late":
     out = torch.empty_like(rows)
-    runtime.run(source, name, rows, out)
+    cuda.run(source, name, rows, out)
     show(name, out)
