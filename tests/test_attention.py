@@ -1,5 +1,6 @@
 """FlashAttention in TileLang beside attention in float64: values, masks, extremes, and what is refused."""
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from tvm.target import Target
 
-from camp_softmax.reference import UNIT_ROUNDOFF, smallest_subnormal
+from camp_softmax.bench.attention import expected
 from camp_softmax.tilelang import attention as module
 from camp_softmax.tilelang import rows
 from camp_softmax.tilelang.attention import DTYPES, OPTIONS, TILES, Tile, attention, attention_kernel
@@ -26,17 +27,10 @@ SHIPPED = dict(TILES)
 SIDE = 128 if HAS_GPU else 16
 N = 2 * SIDE + 5  # queries and keys of most cases: three tiles, the last with five
 
-# (D, dtype, causal): every pair on a GPU; on a CPU each is a compilation, so each value is there once or twice
+ON_CPU = [(64, torch.float16, True), (128, torch.bfloat16, False)]  # each is a compilation
 KERNELS = [
-    (64, torch.float16, True),
-    (128, torch.bfloat16, False),
-    *(
-        pytest.param(D, dtype, causal, marks=GPU)
-        for D in TILES
-        for dtype in DTYPES
-        for causal in (False, True)
-        if (D, dtype, causal) not in ((64, torch.float16, True), (128, torch.bfloat16, False))
-    ),
+    pytest.param(*kernel, marks=() if kernel in ON_CPU else GPU)
+    for kernel in itertools.product(TILES, DTYPES, (False, True))
 ]
 
 
@@ -47,48 +41,14 @@ def small_tiles(monkeypatch):
             monkeypatch.setitem(TILES, D, Tile(SIDE, SIDE, 2, 128))
 
 
-# --- the oracle -----------------------------------------------------------------------------------
-
-
-def oracle(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None) -> tuple[Tensor, Tensor]:
-    """Attention in float64, and how far a correct kernel may be from it.
-
-    With u half a unit in the last place of a float32, and h of the 16-bit dtype:
-
-    - A score is a sum of products, so it is off by u times the sum of their sizes for each addition, and for
-      the scale and its rounding; the exponent is off by 4 u |x - m| more, as in reference.rtol. An absolute
-      error of an exponent is a relative error of a weight, and, averaged, of the sum that it is divided by.
-    - A weight is rounded once more, by h, before it meets v. Where float16 is subnormal this is 2^-25, beside
-      a largest weight of 1.
-    - 16 u for exp2, the division and what else happens once; u for each addition of a weighted value.
-    - The output is rounded by h.
-    """
-    dtype, (D, Nk) = q.dtype, (q.shape[-1], k.shape[-2])
-    q, k, v = q.double(), k.double(), v.double()
-    scale = 1 / math.sqrt(D) if scale is None else scale
-    x = scale * q @ k.mT
-    if causal:
-        seen = torch.ones(x.shape[-2:], dtype=torch.bool, device=x.device).tril(Nk - q.shape[-2])
-        x = x.masked_fill(~seen, -INF)
-    m = x.amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float64).min)
-    s = (x - m).exp().sum(-1, keepdim=True)
-    weights = torch.where(s == 0, 0, (x - m).exp() / s)
-    want = weights @ v
-
-    u, h = UNIT_ROUNDOFF[torch.float32], UNIT_ROUNDOFF[dtype]
-    additions = (q != 0).sum(-1, keepdim=True) + 4
-    exponent = u * (additions * abs(scale) * (q.abs() @ k.abs().mT) + 4 * (x - m).abs())
-    off = weights * exponent.where(weights > 0, 0)
-    relative = weights * (h + (16 + Nk) * u) + off + weights * off.sum(-1, keepdim=True)
-    subnormal = smallest_subnormal(dtype) / 2 / s.clamp(min=1)
-    return want, (relative + subnormal) @ v.abs() + h * want.abs() + smallest_subnormal(dtype)
+# --- the comparison -------------------------------------------------------------------------------
 
 
 def check(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> None:
     """Asserts that the kernel gives, element by element, what the oracle does."""
     q, k, v = (x.to(DEVICE) for x in (q, k, v))
     out = attention(q, k, v, causal=causal, scale=scale)
-    want, allowed = oracle(q, k, v, causal, scale)
+    want, allowed = expected(q, k, v, causal, scale)
     assert (out.shape, out.dtype, out.device) == (q.shape, q.dtype, q.device)
     got = out.double()
     right = ((got - want).abs() <= allowed) | (got.isnan() & want.isnan())
@@ -460,7 +420,7 @@ def test_beside_scaled_dot_product_attention(D, dtype, causal):
     q, k, v = (x.to(DEVICE) for x in random(2, 4, 2000, 2000, D, dtype))
     check(q, k, v, causal)
     out, theirs = attention(q, k, v, causal=causal), scaled_dot_product_attention(q, k, v, is_causal=causal)
-    allowed = oracle(q, k, v, causal, None)[1]
+    allowed = expected(q, k, v, causal)[1]
     assert ((out.double() - theirs.double()).abs() <= 2 * allowed).all()
 
 
