@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from camp_softmax import stamp
-from camp_softmax.bench import measure, peers, report
+from camp_softmax.bench import attention, measure, peers, report
 from camp_softmax.bench.__main__ import RESULTS, arguments, main
 from camp_softmax.bench.measure import Case
 
@@ -83,7 +83,7 @@ def test_ratios_are_of_the_copy_of_the_same_case(small):
 @pytest.mark.parametrize(("operator", "ratio"), [("softmax", 0.5), ("logsumexp", 0.5 * 101 / 200)])
 def test_what_is_not_written_is_not_counted(monkeypatch, operator, ratio):
     times = {"copy": [9.0, 10.0, 11.0], "torch": [19.0, 20.0, 90.0]}
-    monkeypatch.setattr(measure, "_rounds", lambda *_: times)
+    monkeypatch.setattr(measure, "timed", lambda *_: times)
     outcome = measure.measure(Case(operator, torch.float32, 40, 100, "cpu"), list(times), 3)
     assert [m.ratio for m in outcome.measurements] == [1.0, ratio]
     assert [m.us for m in outcome.measurements] == [10.0, 20.0]
@@ -236,6 +236,46 @@ def test_a_first_call_that_fails_leaves_the_time_of_a_call(candidate, capsys, tm
     assert record["failures"][0]["reason"] == "its first call fails in a process with empty caches"
 
 
+def test_attention_beside_torch_s(monkeypatch, tmp_path, capsys):
+    """Of each mask, ours as a fraction of torch's; what is wrong is left out."""
+    found = attention.candidates()
+    found["nearly.causal"] = lambda x: 1.01 * found["sdpa.causal"](x)
+    found["not.causal"] = found["sdpa"]
+    found["hole"] = lambda x: found["sdpa"](x).index_fill(2, torch.tensor([63]), torch.nan)
+    monkeypatch.setattr(attention, "candidates", lambda: found)
+    output = tmp_path / "a.json"
+    assert main(["--device", "cpu", "--attention", "--rounds", "3", "--output", str(output)]) == 0
+    record = json.loads(output.read_text("utf-8"))
+    assert (record["kind"], record["operator"], record["missing"]) == ("attention", "attention", {})
+    times = {m["candidate"]: m["us"] for m in record["measurements"]}
+    assert list(times) == ["sdpa", "tilelang", "sdpa.causal", "tilelang.causal"]
+    for m in record["measurements"]:
+        theirs = "sdpa.causal" if m["candidate"].endswith("causal") else "sdpa"
+        assert m["ratio"] == pytest.approx(times[theirs] / m["us"], abs=1e-4)
+        scores = 64 * 65 / 2 if theirs == "sdpa.causal" else 64 * 64
+        assert m["tflops"] == pytest.approx(2 * scores * 4 * 64 / m["us"] / 1e6, rel=1e-3)
+        assert (m["N"], m["M"]) == (64, 64)
+        assert 0 < m["error"] <= 1
+    reasons = {failure["candidate"]: failure["reason"] for failure in record["failures"]}
+    assert reasons.keys() == {"nearly.causal", "not.causal", "hole"}
+    assert reasons["nearly.causal"].endswith("times the tolerance off float64")
+    assert reasons["hole"] == "128 of 8192 elements are NaN or were never written"
+    assert "speed as a fraction of torch's" in capsys.readouterr().out
+
+
+@GPU
+def test_attention_on_a_gpu(monkeypatch, tmp_path):
+    """In the record's own file, at a small size."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        attention, "cases", lambda device: [Case("attention", torch.bfloat16, 300, 128, device)]
+    )
+    assert main(["--attention", "--rounds", "3", "--record"]) == 0
+    (path,) = (tmp_path / RESULTS).glob("*-attention.json")
+    record = json.loads(path.read_text("utf-8"))
+    assert (record["gpu"], len(record["measurements"]), record["failures"]) == (True, 4, [])
+
+
 def test_first_calls_of_children_go_into_the_record():
     seconds = measure.compile_all([(CASE, ["torch", "cuda.online"])], 2, lambda text: None)
     assert list(seconds[CASE]) == ["torch"]
@@ -267,6 +307,8 @@ def test_random_lengths_come_from_the_seed():
         (["--overhead", "--plot", "a.svg"], "--overhead times calls on 16 x 256"),
         (["--variants"], "--variants: needs a CUDA device"),
         (["--variants", "--lengths", "4096"], "--variants come with their own lengths"),
+        (["--attention", "--lengths", "4096"], "--attention comes with its own shapes"),
+        (["--attention", "--overhead"], "--attention comes with its own shapes"),
         (["--record"], f"--record: {RESULTS} holds what ran on a GPU; name a file with --output"),
         (["--record", "--output", "a.json"], "--record names the file itself"),
     ],

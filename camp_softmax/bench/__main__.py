@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from camp_softmax.bench import measure, peers, report
+from camp_softmax.bench import attention, measure, peers, report
 from camp_softmax.bench.measure import Case, LostDeviceError, Outcome
 from camp_softmax.limits import DTYPES
 from camp_softmax.stamp import stamp
@@ -38,6 +38,7 @@ examples:
   python -m camp_softmax.bench --shapes 16x256 64x4096 --graph
   python -m camp_softmax.bench --overhead                 calls, and first calls; takes minutes
   python -m camp_softmax.bench --variants                 what helped and what did not
+  python -m camp_softmax.bench --attention                FlashAttention beside torch's
 
 A ratio compares medians of one run. Times of two runs are not comparable.
 """
@@ -77,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
         "--overhead", action="store_true", help="time calls on 16 x 256 instead, on the host, and first calls"
     )
     add("--variants", action="store_true", help="time the kernels with one decision taken the other way")
+    add("--attention", action="store_true", help="time FlashAttention beside torch's instead")
     add("--jobs", type=number, metavar="J", help="processes that compile; default: what CPU and memory allow")
     add("--device", choices=("cuda", "cpu"), help="default: cuda where there is one")
     add("--output", type=Path, metavar="FILE.json", help="write the record there")
@@ -142,6 +144,10 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         made.error("--variants come with their own lengths and kernels: no --lengths, --candidates, …")
     if options.variants and options.device == "cpu":
         made.error("--variants: needs a CUDA device")
+    if options.attention and (
+        chosen or options.overhead or options.variants or options.operator != "softmax"
+    ):
+        made.error("--attention comes with its own shapes: no --lengths, --operator, …")
     if options.graph and options.device == "cpu":
         made.error("--graph: CUDA graphs need a CUDA device")
     if options.record and options.output:
@@ -180,6 +186,8 @@ def memory(options: argparse.Namespace) -> int:
 
 def processes(options: argparse.Namespace) -> int:
     """How many may compile side by side."""
+    if options.overhead or options.attention:
+        return 1
     if options.jobs or options.device == "cpu":
         return options.jobs or 1
     room = torch.cuda.mem_get_info()[0] // (memory(options) + GIB)
@@ -188,6 +196,8 @@ def processes(options: argparse.Namespace) -> int:
 
 def method(options: argparse.Namespace, jobs: int) -> dict[str, object]:
     """How the numbers of a record came about."""
+    if options.attention:
+        return attention.method(attention.cases(options.device)[0], options.rounds)
     check = "a sample of rows, the first and the last among them, against float64; error 1 is the tolerance"
     if options.overhead:
         return {
@@ -224,6 +234,8 @@ def method(options: argparse.Namespace, jobs: int) -> dict[str, object]:
 
 def lines(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[Case, Sequence[str]]]:
     """What is timed together: each case with its candidates."""
+    if options.attention:
+        return [(case, []) for case in attention.cases(options.device)]
     if options.variants:
         from camp_softmax.bench import variants  # needs cuda-core
 
@@ -242,12 +254,14 @@ def run(options: argparse.Namespace, jobs: int, names: Sequence[str], say: Calla
     """Every case; what is measured when a kernel kills the device is kept, with that failure as the last."""
     outcome = Outcome()
     todo = lines(options, names)
-    compiled = measure.compile_all(todo, jobs, say) if jobs > 1 and not options.overhead else {}
+    compiled = measure.compile_all(todo, jobs, say) if jobs > 1 else {}
     for done, (case, chosen) in enumerate(todo, 1):
         say(f"{done}/{len(todo)} {case.label()}")
         try:
             if options.overhead:
                 outcome.add(overhead(case, chosen, options.rounds, say))
+            elif options.attention:
+                outcome.add(attention.measure(case, options.rounds))
             else:
                 first = compiled.get(case)
                 outcome.add(measure.measure(case, chosen, options.rounds, graph=options.graph, first=first))
@@ -283,7 +297,8 @@ def progress(text: str) -> None:
 
 def kind(options: argparse.Namespace) -> str:
     """What the numbers of the record are."""
-    return "overhead" if options.overhead else "variants" if options.variants else "bandwidth"
+    asked = [name for name in ("overhead", "variants", "attention") if getattr(options, name)]
+    return asked[0] if asked else "bandwidth"
 
 
 def destination(options: argparse.Namespace, device: str) -> Path | None:
@@ -300,7 +315,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """Runs what the arguments ask for; 1 if a kernel killed the device on the way."""
     options = arguments(given)
     where = stamp(options.device)
-    missing = peers.missing(options.candidates, options.operator, options.device)
+    missing = {} if options.attention else peers.missing(options.candidates, options.operator, options.device)
     jobs = processes(options)
     names = [name for name in options.candidates if name not in missing]
     outcome = run(options, jobs, names, progress)
@@ -308,7 +323,7 @@ def main(given: Sequence[str] | None = None) -> int:
     made = report.record(
         outcome,
         kind=kind(options),
-        operator=options.operator,
+        operator="attention" if options.attention else options.operator,
         stamp=where,
         method=method(options, jobs),
         missing=missing,

@@ -88,9 +88,9 @@ class Measurement:
     """A candidate's time on a case.
 
     us: median microseconds; low, high: quartiles; ratio: its bandwidth as a fraction of the copy's, or its
-    time as a multiple of torch's where calls of the host are timed; error: the largest of a sample, as a
-    share of the tolerance; first_s: seconds of the first call, which compiles; cached_s: of the first call
-    of a later process.
+    time as a multiple of torch's where calls of the host are timed, or its speed as a fraction of torch's
+    where it is attention; error: the largest of a sample, as a share of the tolerance; first_s: seconds of
+    the first call, which compiles; cached_s: of the first call of a later process; tflops: of attention.
     """
 
     dtype: str
@@ -104,6 +104,7 @@ class Measurement:
     error: float | None
     first_s: float | None = None
     cached_s: float | None = None
+    tflops: float | None = None
 
 
 @dataclass
@@ -308,12 +309,10 @@ def measure(
             else:
                 launches[name] = [functools.partial(call, x) for x in inputs]
         except Exception as error:
-            _give_up(outcome, case, name, error)
+            give_up(outcome, case, name, error)
     held.clear()
-    _rounds(case, launches, WARM_UP, held, outcome)
-    summaries = {
-        name: summary(times) for name, times in _rounds(case, launches, rounds, held, outcome).items()
-    }
+    timed(case, launches, WARM_UP, held, outcome)
+    summaries = {name: summary(times) for name, times in timed(case, launches, rounds, held, outcome).items()}
     if "copy" not in summaries:
         raise RuntimeError(f"{case.label()}: the copy failed: {outcome.failures}")
     of_copy = 2 * case.input_bytes / summaries["copy"][0]
@@ -393,7 +392,7 @@ def _prepare(
             worst = None if name == "copy" else round(check(case, y, x, rows), 4)
             ready[name] = call, worst, seconds
         except Exception as error:
-            _give_up(outcome, case, name, error)
+            give_up(outcome, case, name, error)
     return ready
 
 
@@ -410,7 +409,7 @@ def _capture(stream: torch.cuda.Stream, pool: Any, call: Call, x: Tensor, held: 
     return graph.replay
 
 
-def _rounds(
+def timed(
     case: Case, launches: dict[str, list[Launch]], rounds: int, held: Held, outcome: Outcome
 ) -> dict[str, list[float]]:
     """Microseconds of each launch; what fails is taken out of `launches`.
@@ -435,7 +434,7 @@ def _rounds(
                 marks[name].append((before, _mark(case.device)))
                 held.append(output)
             except Exception as error:
-                _give_up(outcome, case, name, error)
+                give_up(outcome, case, name, error)
                 del launches[name]
         lead = min(lead, time.perf_counter() - start)
     _synchronize(case.device)
@@ -462,7 +461,7 @@ def _synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def _give_up(outcome: Outcome, case: Case, name: str, error: Exception) -> None:
+def give_up(outcome: Outcome, case: Case, name: str, error: Exception) -> None:
     """Notes why a candidate is left out of a case; raises if nothing can run after it."""
     try:
         _synchronize(case.device)

@@ -32,7 +32,7 @@ def record(
 
     Args:
         outcome: what was measured, in any order.
-        kind: "bandwidth", "overhead" or "variants".
+        kind: "bandwidth", "overhead", "variants" or "attention".
         operator: what was timed.
         stamp: of `camp_softmax.stamp`.
         method: how it was measured, in words and numbers.
@@ -97,12 +97,19 @@ def table(record: Mapping) -> str:
     lines = [] if record["gpu"] else [NO_GPU, ""]
     found = dict.fromkeys(m["candidate"] for m in record["measurements"])
     names = sorted(found, key=_order)
-    overhead = record["kind"] == "overhead"
+    kind = record["kind"]
+    what = {"overhead": "microseconds of a call on the host", "attention": "speed as a fraction of torch's"}
     lines.append(
         f"{record['operator']} on {record['stamp']['device']}: "
-        + ("microseconds of a call on the host" if overhead else "bandwidth as a fraction of the copy's")
+        + what.get(kind, "bandwidth as a fraction of the copy's")
     )
-    if overhead:
+    if kind == "attention":
+        for m in record["measurements"]:
+            lines.append(
+                f"{m['dtype']:>8} {m['N']:>6} x {m['M']:<4} {m['candidate']:>16} {m['us']:10.1f} us "
+                f"{m['tflops']:8.1f} TFLOP/s {m['ratio']:6.3f}"
+            )
+    elif kind == "overhead":
         for m in record["measurements"]:
             first = f"{m['first_s']:8.2f} {m['cached_s']:8.2f}" if "cached_s" in m else ""
             lines.append(f"{m['candidate']:>18} {m['us']:8.1f} {m['ratio']:6.2f} of torch {first}")
