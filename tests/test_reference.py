@@ -543,9 +543,8 @@ def test_the_accumulator_is_s_where_every_value_is_1(row, value):
 
 @pytest.mark.equation(
     "eq-merge-values",
-    r"\begin{aligned} (m_A, s_A, a_A) \oplus (m_B, s_B, a_B) &= "
-    r"\bigl(m,\; s_A e^{m_A - m} + s_B e^{m_B - m}, \\ "
-    r"&\qquad a_A e^{m_A - m} + a_B e^{m_B - m}\bigr), \qquad m = \max(m_A, m_B) \end{aligned}",
+    r"(m_A, s_A, a_A) \oplus (m_B, s_B, a_B) = "
+    r"\bigl(m,\; e^{m_A - m} (s_A, a_A) + e^{m_B - m} (s_B, a_B)\bigr), \qquad m = \max(m_A, m_B)",
 )
 @pytest.mark.equation("eq-output", r"o = \frac{a}{s}")
 @given(KEYS, st.data())
