@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 
 import pytest
@@ -399,8 +400,11 @@ def test_bad_arguments_are_refused(monkeypatch, change, error, message):
 
 @pytest.mark.parametrize(("D", "dtype", "causal"), KERNELS)
 def test_generated_cuda(D, dtype, causal, capfd):
-    """Both products on the tensor cores of an H100 or H200, tiles loaded by TMA, no race, no warning; what a
-    thread holds fits its registers."""
+    """Both products on the tensor cores of an H100 or H200, tiles loaded by TMA, no race, no warning.
+
+    The threads that load and those that compute go through one tile at least: a block that ends while q is on
+    its way writes into the memory of the next.
+    """
     target = Target({"kind": "cuda", "arch": "sm_90"})
     program = attention_kernel(D, str(dtype).removeprefix("torch."), causal, 0.1, SHIPPED[D])
     config = {"tl.disable_data_race_check": False, **dict.fromkeys(OPTIONS, True)}
@@ -409,6 +413,7 @@ def test_generated_cuda(D, dtype, causal, capfd):
     assert capfd.readouterr().err == ""
     assert source.count("tl::wgmma_ss<") == source.count("tl::wgmma_rs<") == 1  # q k^T; weights v
     assert source.count("tl::tma_load(") == 3
+    assert len(re.findall(r"for \(int (t\w*) = 0; \1 < max\(.*, 1\);", source)) == 2
 
 
 @GPU

@@ -3,8 +3,8 @@
 Reads q once, and k and v once for each tile of queries; writes the output once. Never stored: the Nq x Nk
 scores and weights, of which a block has one tile at a time, in registers. What makes it possible is the
 state (m, s) of online.py, merged by the same macro: the output so far is a sum of exp(x - m) too, so it is
-rescaled together with s. Stops winning where the compiler's order does: the tensor cores wait while a
-group of warps computes exponentials, unless another group has a product to do just then.
+rescaled together with s. Slower than the best: within a group of warps the products wait for the
+exponentials, and those for the products; two groups of a block overlap, but nobody arranges that they do.
 """
 
 import math
