@@ -307,7 +307,6 @@ MISTAKES = {
         True,
         {"more keys"},
     ),
-    "starts at -inf": (lambda: {"LOWEST": -INF}, True, {"first tile -inf", "all -inf"}),
 }
 MORE_KEYS: dict[str, Case] = {"more keys": lambda D, dtype: random(1, 1, SIDE, N, D, dtype)}
 
