@@ -12,6 +12,7 @@ import torch
 
 from camp_softmax import reference
 from camp_softmax.cuda import plan
+from camp_softmax.tilelang.attention import visible
 from cases import TUTORIAL_SHAPES
 from prose import read
 
@@ -353,6 +354,32 @@ def test_ring_fills_a_stage_when_it_has_been_read(language):
     later = [(int(y), float(x)) for x, y in copies if float(x) > 90]
     assert len(later) == 3
     assert set(later) <= reads
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_attention_names_the_parts_of_the_kernel(language):
+    """In the order of the kernel: from memory only q and tiles, in registers the state, one thing written."""
+    svg = (FIGURES / f"attention.{language}.svg").read_text("utf-8")
+    source = (ROOT / "camp_softmax/tilelang/attention.py").read_text("utf-8")
+    kernel = source.partition("[start:kernel]")[2].partition("[end:kernel]")[0]
+    named = re.findall(r'data-code="">(\w+)</text>', svg)
+    assert named == re.findall(r"^ +(\w+_\w+|write)\(.*\b(?:scores|acc)\b", kernel, re.MULTILINE)
+    assert re.findall(r">([qkvms]|acc)</text>", svg) == ["q", "k", "v", "m", "s", "acc"]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_staircase_masks_what_the_kernel_does(language):
+    """Four queries, eight keys and a place without one; the tile that is skipped is hatched all over."""
+    svg = (FIGURES / f"staircase.{language}.svg").read_text("utf-8")
+    Nq, Nk, places = 4, 8, 9
+    seen = [visible(i, Nq, Nk, causal=True) for i in range(Nq)]
+    for kind, count in ("seen", lambda n: n), ("masked", lambda n: places - n):
+        cells = [svg.count(f'data-{kind}="{i}"') for i in range(Nq)]
+        assert cells == [count(n) for n in seen]
+    assert svg.count('fill="url(#fig-staircase-mask)" stroke="var(--mask)"') == sum(places - n for n in seen)
+    assert max(seen[:2]) <= 6 < max(seen[2:])
+    assert [text for text in texts(svg) if text.isdigit()] == [*map(str, range(Nk)), *map(str, range(Nq))]
+    assert svg.count('fill="var(--state-fill)"') == Nq
 
 
 @pytest.mark.parametrize("name", sorted({path.name.split(".")[0] for path in FIGURES.glob("*.svg")}))

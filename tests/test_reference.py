@@ -14,10 +14,13 @@ import pytest
 import tilelang.language as T
 import torch
 from hypothesis import given
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from camp_softmax import reference
 from camp_softmax.cuda import plan
 from camp_softmax.reference import State, merge, tile_state
+from camp_softmax.tilelang.attention import visible
 from cases import CASES, M, check_logsumexp, check_softmax
 
 LOG2E = math.log2(math.e)
@@ -25,6 +28,7 @@ SNIPPETS = Path(__file__).parents[1] / "snippets"
 block_reduce = runpy.run_path(str(SNIPPETS / "cuda" / "barriers.py"))["block_reduce"]
 shuffle_xor = runpy.run_path(str(SNIPPETS / "cuda" / "butterfly.py"))["shuffle_xor"]
 parts = runpy.run_path(str(SNIPPETS / "cuda" / "edges.py"))["parts"]
+traffic = runpy.run_path(str(SNIPPETS / "attention" / "traffic.py"))
 LOWEST = torch.finfo(torch.float64).min  # the laws are tested in float64, where rounding is far away
 
 FINITE = st.integers(-800, 800).map(lambda quarter: quarter / 4)  # sums and differences are exact
@@ -483,6 +487,105 @@ def test_the_online_form_stays_within_the_bound(row, repeats):
     torch.testing.assert_close(reference.rtol(torch.float32, M, distance), allowed, rtol=1e-12, atol=0)
     error = (reference.online(x, 256).double() - reference.softmax(x)).abs()
     assert (error <= allowed * reference.softmax(x)).all()
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+SMALL = st.integers(-12, 12).map(lambda quarter: quarter / 4)
+KEYS = st.lists(
+    st.tuples(SCORE, SMALL, SMALL), min_size=1, max_size=12
+)  # a score, and a value of two numbers
+Weighted = tuple[Tensor, Tensor, Tensor]  # the state (m, s, a)
+
+
+def weighted(keys: list[tuple[float, float, float]]) -> Weighted:
+    x, *v = torch.tensor(keys, dtype=torch.float64).mT
+    m, s = tile_state(x)
+    return m, s, torch.stack(v) @ torch.exp(x - m)
+
+
+def assert_weighted(got: Weighted, want: Weighted) -> None:
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.equation(
+    "eq-attention",
+    r"x_j = \frac{q \cdot k_j}{\sqrt{D}}, \qquad o = \sum_{j=1}^{N_k} \operatorname{softmax}(x)_j\, v_j",
+)
+@given(st.integers(1, 5), st.integers(1, 4), st.data())
+def test_attention_is_that_of_torch(Nk, D, data):
+    def matrix(rows: int) -> list[list[float]]:
+        row = st.lists(SMALL, min_size=D, max_size=D)
+        return data.draw(st.lists(row, min_size=rows, max_size=rows))
+
+    (q,), k, v = matrix(1), matrix(Nk), matrix(Nk)
+    x = [math.fsum(a * b for a, b in zip(q, key, strict=True)) / math.sqrt(D) for key in k]
+    weights = reference.softmax(torch.tensor(x, dtype=torch.float64)).tolist()
+    o = [math.fsum(w * value[d] for w, value in zip(weights, v, strict=True)) for d in range(D)]
+    want = scaled_dot_product_attention(*(torch.tensor([[y]], dtype=torch.float64) for y in ([q], k, v)))
+    assert o == pytest.approx(want[0, 0, 0].tolist(), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.equation(
+    "eq-accumulator",
+    r"m = \max_{j \in J} x_j, \qquad s = \sum_{j \in J} e^{x_j - m}, "
+    r"\qquad a = \sum_{j \in J} e^{x_j - m}\, v_j",
+)
+@given(FINITE_ROW, SMALL)
+def test_the_accumulator_is_s_where_every_value_is_1(row, value):
+    """And value times s where all are the same."""
+    m, s, a = weighted([(x, 1.0, value) for x in row])
+    assert m == max(row)
+    assert s.item() == pytest.approx(math.fsum(math.exp(x - max(row)) for x in row), rel=1e-13)
+    torch.testing.assert_close(a, torch.stack([s, value * s]), rtol=1e-13, atol=0)
+
+
+@pytest.mark.equation(
+    "eq-merge-values",
+    r"(m_A, s_A, a_A) \oplus (m_B, s_B, a_B) = "
+    r"\bigl(m,\; e^{m_A - m} (s_A, a_A) + e^{m_B - m} (s_B, a_B)\bigr), \qquad m = \max(m_A, m_B)",
+)
+@pytest.mark.equation("eq-output", r"o = \frac{a}{s}")
+@given(KEYS, st.data())
+def test_weighted_values_may_be_merged_in_tiles_and_divided_once(keys, data):
+    def merged(A: Weighted, B: Weighted) -> Weighted:
+        (m_A, s_A, a_A), (m_B, s_B, a_B) = A, B
+        m = torch.maximum(m_A, m_B)
+        f_A, f_B = torch.exp(m_A - m), torch.exp(m_B - m)
+        return m, s_A * f_A + s_B * f_B, a_A * f_A + a_B * f_B
+
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(keys)))) | {0, len(keys)})
+    tiles = [weighted(keys[i:j]) for i, j in itertools.pairwise(cuts)]
+    m, s, a = reduce(merged, data.draw(st.permutations(tiles)))
+    assert_weighted((m, s, a), weighted(keys))
+    x, *v = torch.tensor(keys, dtype=torch.float64).mT
+    if s > 0:
+        torch.testing.assert_close(a / s, torch.stack(v) @ torch.softmax(x, 0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.equation(
+    "eq-attention-bytes",
+    r"V_{\text{stored}} = 4 H N (D + N)\, b, \qquad V_{\text{fused}} = 4 H N D\, b, "
+    r"\qquad \frac{V_{\text{stored}}}{V_{\text{fused}}} = 1 + \frac{N}{D}",
+)
+@given(st.integers(1, 10**6))
+def test_the_matrix_costs_more_the_longer_the_sequence(N):
+    """With the counts of snippets/attention/traffic.py."""
+    H, D, b = traffic["HEADS"], traffic["D"], traffic["BYTES"]
+    stored, fused, _ = traffic["moved"](N)
+    assert (stored, fused) == (4 * H * N * (D + N) * b, 4 * H * N * D * b)
+    assert stored * D == fused * (D + N)
+
+
+@pytest.mark.equation("eq-visible", r"n_i = \max(i + 1 + N_k - N_q,\; 0), \qquad i = 0, \dots, N_q - 1")
+@given(st.integers(1, 12), st.integers(1, 12))
+def test_the_last_query_sees_every_key(Nq, Nk):
+    """That of the kernel, against torch's triangle with its corner at the last key."""
+    n = [max(i + 1 + Nk - Nq, 0) for i in range(Nq)]
+    assert n == [max(visible(i, Nq, Nk, causal=True), 0) for i in range(Nq)]
+    assert n == torch.ones(Nq, Nk).tril(Nk - Nq).sum(1).tolist()
+    assert n[-1] == Nk
 
 
 # --- what a kernel takes at least -------------------------------------------------------------------
