@@ -41,7 +41,10 @@ TILES = {64: Tile(128, 128, 3, 256), 128: Tile(128, 128, 2, 256)}
 
 # --8<-- [start:visible]
 def visible(query, Nq, Nk, causal):
-    """How many keys a query sees: all; if causal, those up to its own place, the last query seeing all."""
+    """How many keys a query sees: all, or if causal, those up to its own place.
+
+    Places are counted from the end: the last query is at the last key.
+    """
     return query + 1 + Nk - Nq if causal else Nk
     # --8<-- [end:visible]
 
@@ -59,18 +62,21 @@ def score_tile(q, k, scores, scale):
 # --8<-- [start:mask]
 @T.macro
 def mask_tile(scores, seen, key0):
-    """-inf for keys that a query does not see: neither max nor sum will. Also where there is no key: such
-    places of k come as zeros, and a score of 0 may be the largest.
+    """-inf for keys that a query does not see: neither max nor sum will.
+
+    Also where there is no key: k has zeros there, and 0 may be the largest.
     """
+    unseen = -T.infinity("float32")
     for i, j in T.Parallel(*scores.shape):
-        scores[i, j] = T.if_then_else(key0 + j < seen[i], scores[i, j], -T.infinity("float32"))
+        sees = key0 + j < seen[i]
+        scores[i, j] = T.if_then_else(sees, scores[i, j], unseen)
     # --8<-- [end:mask]
 
 
 # --8<-- [start:merge]
 @T.macro
 def merge_scores(scores, m, s, acc):
-    """(m, s) = the state so far and this tile's, merged, and acc brought to the new m.
+    """(m, s) = the state so far and this tile's, merged; acc goes along.
 
     Scores become exp(scores - m).
     """
@@ -85,7 +91,10 @@ def merge_scores(scores, m, s, acc):
 # --8<-- [start:values]
 @T.macro
 def add_values(scores, v, acc):
-    """acc += weights v, with weights that are not divided by s yet, rounded to v's dtype."""
+    """acc += weights v, where no weight is divided by s yet.
+
+    Weights are rounded to v's dtype.
+    """
     weights = T.alloc_fragment(scores.shape, v.dtype)
     for i, j in T.Parallel(*scores.shape):
         weights[i, j] = scores[i, j]
@@ -99,15 +108,16 @@ def write(acc, s, Out, head, query0):
     """Out = acc / s; 0 where s is, for a query that sees no key."""
     for i, d in T.Parallel(*acc.shape):
         if query0 + i < Out.shape[1]:
-            Out[head, query0 + i, d] = T.if_then_else(s[i] == 0, 0, acc[i, d] / s[i])
+            mean = acc[i, d] / s[i]
+            Out[head, query0 + i, d] = T.if_then_else(s[i] == 0, 0, mean)
     # --8<-- [end:output]
 
 
 # --8<-- [start:kernel]
-def attention_kernel(D: int, dtype: str, causal: bool, scale: float, tile: Tile):
-    """Out = softmax(scale Q K^T) V, head by head: H heads, Nq queries and Nk keys, known at launch."""
+def attention_kernel(D: int, dtype: str, causal: bool, scale: float, cut: Tile):
+    """Out = softmax(scale Q K^T) V, head by head, of H heads."""
     H, Nq, Nk = T.dynamic("H"), T.dynamic("Nq"), T.dynamic("Nk")
-    queries, keys = tile.queries, tile.keys
+    queries, keys, stages, threads = cut
 
     @T.prim_func
     def flash_attention(
@@ -116,21 +126,20 @@ def attention_kernel(D: int, dtype: str, causal: bool, scale: float, tile: Tile)
         V: T.Tensor((H, Nk, D), dtype),
         Out: T.Tensor((H, Nq, D), dtype),
     ):
-        with T.Kernel(H * T.ceildiv(Nq, queries), threads=tile.threads) as block:
+        with T.Kernel(H * T.ceildiv(Nq, queries), threads=threads) as block:
             q = T.alloc_shared((queries, D), dtype)
             k = T.alloc_shared((keys, D), dtype)
             v = T.alloc_shared((keys, D), dtype)
             scores = T.alloc_fragment((queries, keys), "float32")
-            acc = T.alloc_fragment((queries, D), "float32")  # sum of exp(x - m) v
             m = T.alloc_fragment((queries,), "float32")  # maximum so far
             s = T.alloc_fragment((queries,), "float32")  # sum of exp(x - m)
-            seen = T.alloc_fragment((queries,), "int32")  # keys that each query sees
-            head = T.alloc_var("int32")  # variables: as expressions they would be divided out at each use
-            query0 = T.alloc_var("int32")
-            blocks = T.ceildiv(Nq, queries)  # of a head, next to each other: they share its keys
+            acc = T.alloc_fragment((queries, D), "float32")  # the same, times v
+            seen = T.alloc_fragment((queries,), "int32")  # keys a query sees
+            # Variables: expressions would be divided out at each use.
+            head, query0 = T.alloc_var("int32"), T.alloc_var("int32")
+            blocks = T.ceildiv(Nq, queries)  # of a head: they share its keys
             head = block // blocks
-            query0 = (blocks - 1 - block % blocks) * queries  # if causal, the most work first
-
+            query0 = (blocks - 1 - block % blocks) * queries  # most work first
             T.copy(Q[head, query0 : query0 + queries, :], q)  # (queries, D)
             T.fill(acc, 0)
             T.fill(m, LOWEST)
@@ -138,8 +147,8 @@ def attention_kernel(D: int, dtype: str, causal: bool, scale: float, tile: Tile)
             for i in T.Parallel(queries):
                 seen[i] = visible(query0 + i, Nq, Nk, causal)
             end = T.min(visible(query0 + queries - 1, Nq, Nk, causal), Nk)
-            # One tile at least: a block must not end while q is on its way.
-            for t in T.Pipelined(T.max(T.ceildiv(end, keys), 1), num_stages=tile.stages):
+            tiles = T.max(T.ceildiv(end, keys), 1)  # one, to wait for q
+            for t in T.Pipelined(tiles, num_stages=stages):
                 T.copy(K[head, t * keys : (t + 1) * keys, :], k)  # (keys, D)
                 score_tile(q, k, scores, scale)  # (queries, keys)
                 mask_tile(scores, seen, t * keys)
