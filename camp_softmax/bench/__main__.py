@@ -211,7 +211,6 @@ def method(options: argparse.Namespace, jobs: int) -> dict[str, object]:
             "cached_s": "the same in the next process, with the caches that it left",
             "check": check,
         }
-    us = "between two CUDA events around a launch, the queue kept full"
     first = (
         f"first call, compilation included, in {jobs} processes side by side" if jobs > 1 else "first call"
     )
@@ -219,7 +218,7 @@ def method(options: argparse.Namespace, jobs: int) -> dict[str, object]:
         "rounds": options.rounds,
         "seed": options.seed,
         "launch": "replay of a CUDA graph" if options.graph else "call",
-        "us": "microseconds " + (us if options.device == "cuda" else "of a call, by the wall clock"),
+        "us": measure.clock(options.device),
         "spread": "median over the rounds, quartiles low and high",
         "order": "each round launches every candidate once, the copy among them, in another order",
         "ratio": "bytes / us over bytes / us of the copy, torch.clone of the same input",

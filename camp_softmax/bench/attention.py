@@ -23,6 +23,8 @@ from camp_softmax.bench.measure import (
     Measurement,
     Outcome,
     WrongError,
+    check_complete,
+    clock,
     first_call,
     give_up,
     summary,
@@ -175,10 +177,7 @@ def check(y: Tensor, x: Tensor, causal: bool) -> float:
         WrongError: that share exceeds 1, an element anywhere is NaN, or y has not the shape, dtype and
             device of a query.
     """
-    if (y.shape, y.dtype, y.device) != (x.shape[1:], x.dtype, x.device):
-        raise WrongError(f"expected {tuple(x.shape[1:])}, {x.dtype}, got {tuple(y.shape)}, {y.dtype}")
-    if holes := int(y.isnan().sum()):
-        raise WrongError(f"{holes} of {y.numel()} elements are NaN or were never written")
+    check_complete(y, tuple(x.shape[1:]), x)
     worst = 0.0
     for place in ((0, 0), (-1, -1)):
         q, k, v = x[(slice(None), *place)]
@@ -198,12 +197,7 @@ def method(case: Case, rounds: int) -> dict[str, object]:
         "N": "queries and keys of a head",
         "M": "elements of a query, a key and a value",
         "launch": "call",
-        "us": "microseconds "
-        + (
-            "between two CUDA events around a launch, the queue kept full"
-            if case.device == "cuda"
-            else "of a call, by the wall clock"
-        ),
+        "us": clock(case.device),
         "spread": "median over the rounds, quartiles low and high",
         "order": "each round launches every candidate once, in another order",
         "ratio": "us of sdpa, causal where the candidate is, over us",

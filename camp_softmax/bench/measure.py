@@ -156,6 +156,23 @@ def make_inputs(case: Case) -> tuple[list[Tensor], Tensor]:
     return inputs, rows
 
 
+def check_complete(y: Tensor, shape: tuple[int, ...], x: Tensor) -> None:
+    """Raises a WrongError unless y has that shape and the dtype and device of x, and no NaN."""
+    if tuple(y.shape) != shape or y.dtype != x.dtype or y.device != x.device:
+        raise WrongError(
+            f"expected {shape}, {x.dtype} on {x.device}, got {tuple(y.shape)}, {y.dtype} on {y.device}"
+        )
+    if holes := int(y.isnan().sum()):
+        raise WrongError(f"{holes} of {y.numel()} elements are NaN or were never written")
+
+
+def clock(device: str) -> str:
+    """What the time of a launch is, in words."""
+    if device == "cuda":
+        return "microseconds between two CUDA events around a launch, the queue kept full"
+    return "microseconds of a call, by the wall clock"
+
+
 def check(case: Case, y: Tensor, x: Tensor, rows: Tensor) -> float:
     """The largest error of y on the sampled rows, as a share of what `reference.expected` allows.
 
@@ -163,13 +180,7 @@ def check(case: Case, y: Tensor, x: Tensor, rows: Tensor) -> float:
         WrongError: that share exceeds 1, an element anywhere is NaN, or y has not the shape, dtype and
             device that it must have.
     """
-    shape = case.output_shape
-    if tuple(y.shape) != shape or y.dtype != x.dtype or y.device != x.device:
-        raise WrongError(
-            f"expected {shape}, {x.dtype} on {x.device}, got {tuple(y.shape)}, {y.dtype} on {y.device}"
-        )
-    if holes := int(y.isnan().sum()):
-        raise WrongError(f"{holes} of {y.numel()} elements are NaN or were never written")
+    check_complete(y, case.output_shape, x)
     want, allowed = reference.expected(case.operator, x[rows])
     share = ((y[rows].double() - want).abs() / allowed).nan_to_num(torch.inf)
     worst = share.max().item()

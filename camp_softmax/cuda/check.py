@@ -35,8 +35,6 @@ FORMS = {  # of a kernel: the letters of its parameters (see host/cuda.hpp), and
         lambda x, y: (Memory.of(x), Memory.of(y), x.shape[1]),
     ),
 }
-
-
 GRACE = 5  # seconds more for the launch to say itself where it was
 
 
@@ -163,9 +161,8 @@ def within(seconds: float, place: str, work: Callable[[], str]) -> str:
 
     process = multiprocessing.get_context("fork").Process(target=child, args=(theirs,), daemon=True)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # of a fork beside threads, which wait for work here
+        # Of a fork beside threads, which wait for work here.
+        warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()
     try:
