@@ -13,6 +13,7 @@ READY := .venv/ready
 endif
 
 export NO_MKDOCS_2_WARNING := 1
+unexport PYTHONDONTWRITEBYTECODE # .venv is not compiled when it is installed: what one process compiles, the next must find
 
 .PHONY: python serve site publish offline test check gpu bench clean
 
