@@ -35,15 +35,15 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: torch.dtype | None = None, backe
             tilelang for others and for rows that are too long for the fast CUDA kernels.
 
     Returns:
-        contiguous tensor of x's shape and device, in `dtype`, else in x's; under autocast on a CUDA device, as
-        in torch, in float32. A row with NaN or +inf, or of -inf only, is NaN. It can be differentiated, twice
-        too, compiled and batched by vmap.
+        contiguous tensor of x's shape and device, in `dtype`, else in x's; under autocast on a CUDA device,
+        as in torch, in float32. A row with NaN or +inf, or of -inf only, is NaN. It can be differentiated to
+        any order, compiled by torch.compile and batched by vmap.
 
     Raises:
         TypeError: x is no tensor, dim no int or dtype no dtype.
         IndexError: dim is out of range.
-        NotImplementedError: x is integer, complex, sparse or nested, on another device, or of a dtype that the
-            backend does not take.
+        NotImplementedError: x is integer, complex, sparse or nested, on another device, or of a dtype that
+            the backend does not take.
         ValueError: its rows are too long or too many for the backend; no such backend.
         RuntimeError: the backend does not work here; why is in the message.
 

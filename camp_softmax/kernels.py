@@ -41,14 +41,13 @@ def forward(name: str, x: Tensor, dim: int, backend: str) -> Tensor:
     if backend == "auto":
         backend = _fastest(name, x, M)
     _check_count(name, x, M)
-    last = dim == x.dim() - 1
-    rows = x if last and x.is_contiguous() else _rows(x, dim)
+    rows = _rows(x, dim)
     if backend == "cuda":
         y = _backend("cuda")._launch(name, rows)
     else:
         y = _aligned(getattr(_backend("tilelang"), name), rows)
         y = y.view(rows.shape[:-1] if name == "logsumexp" else rows.shape)
-    return y if last or name == "logsumexp" else y.movedim(-1, dim).contiguous()
+    return y if name == "logsumexp" else _from_rows(y, dim)
 
 
 def backward(name: str, grad: Tensor, y: Tensor, dim: int, backend: str) -> Tensor:
@@ -69,7 +68,7 @@ def backward(name: str, grad: Tensor, y: Tensor, dim: int, backend: str) -> Tens
         _backend("tilelang")
         tilelang = importlib.import_module("camp_softmax.tilelang.backward")
         dx = _aligned(getattr(tilelang, name), grad_rows, rows).view(rows.shape)
-    return dx.movedim(-1, dim).contiguous()
+    return _from_rows(dx, dim)
 
 
 def backends() -> dict[str, str | None]:
@@ -96,7 +95,13 @@ def _check_count(name: str, x: Tensor, M: int) -> None:
 
 def _rows(x: Tensor, dim: int) -> Tensor:
     """x with its rows last, contiguous: a copy only where they are not so already."""
+    if dim == x.dim() - 1 and x.is_contiguous():
+        return x
     return x.movedim(dim, -1).contiguous()
+
+
+def _from_rows(y: Tensor, dim: int) -> Tensor:
+    return y if dim == y.dim() - 1 else y.movedim(-1, dim).contiguous()
 
 
 def _fastest(name: str, x: Tensor, M: int) -> str:

@@ -82,8 +82,8 @@ class Softmax:
         return (softmax_backward(grad, *ctx.saved_tensors, ctx.dim, ctx.backend),)
 
     @staticmethod
-    def jvp(ctx: Any, x_t: Tensor) -> Tensor:
-        return softmax_backward(x_t, *ctx.saved_tensors, ctx.dim, ctx.backend)
+    def jvp(ctx: Any, kept: list[Tensor], x_t: Tensor) -> Tensor:
+        return softmax_backward(x_t, *kept, ctx.dim, ctx.backend)
 
 
 class LogSoftmax:
@@ -94,8 +94,8 @@ class LogSoftmax:
         return (log_softmax_backward(grad, *ctx.saved_tensors, ctx.dim, ctx.backend),)
 
     @staticmethod
-    def jvp(ctx: Any, x_t: Tensor) -> Tensor:
-        (y,) = ctx.saved_tensors
+    def jvp(ctx: Any, kept: list[Tensor], x_t: Tensor) -> Tensor:
+        (y,) = kept
         return x_t - _sum(y.exp() * x_t, ctx)
 
 
@@ -112,8 +112,8 @@ class Logsumexp:
         return (grad.unsqueeze(ctx.dim) * weights,)
 
     @staticmethod
-    def jvp(ctx: Any, x_t: Tensor) -> Tensor:
-        weights = OPERATORS["softmax"](*ctx.saved_tensors, ctx.dim, ctx.backend)
+    def jvp(ctx: Any, kept: list[Tensor], x_t: Tensor) -> Tensor:
+        weights = OPERATORS["softmax"](*kept, ctx.dim, ctx.backend)
         return (weights * x_t).sum(ctx.dim)
 
 
@@ -133,8 +133,8 @@ class SoftmaxBackward:
         return of_dy, of_y
 
     @staticmethod
-    def jvp(ctx: Any, dy_t: Tensor, y_t: Tensor) -> Tensor:
-        dy, y = ctx.saved_tensors
+    def jvp(ctx: Any, kept: list[Tensor], dy_t: Tensor, y_t: Tensor) -> Tensor:
+        dy, y = kept
         of_y = y_t * (dy - _sum(y * dy, ctx)) - y * _sum(y_t * dy, ctx)
         return softmax_backward(dy_t, y, ctx.dim, ctx.backend) + of_y
 
@@ -155,9 +155,14 @@ class LogSoftmaxBackward:
         return of_dy, of_y
 
     @staticmethod
-    def jvp(ctx: Any, dy_t: Tensor, y_t: Tensor) -> Tensor:
-        dy, y = ctx.saved_tensors
+    def jvp(ctx: Any, kept: list[Tensor], dy_t: Tensor, y_t: Tensor) -> Tensor:
+        dy, y = kept
         return dy_t - y.exp() * (_sum(dy_t, ctx) + y_t * _sum(dy, ctx))
+
+
+def _transforms() -> bool:
+    """Whether a transformation of torch.func is at work."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _differentiable(operator: Any, derivative: Any) -> Callable[..., Tensor]:
@@ -169,12 +174,14 @@ def _differentiable(operator: Any, derivative: Any) -> Callable[..., Tensor]:
         with torch._C._AutoDispatchBelowAutograd():
             return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
 
-    class Node(_SingleLevelFunction):
+    class Node(_SingleLevelFunction):  # what autograd.Function is made of, without its refusals
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Tensor:
             *tensors, ctx.dim, ctx.backend, keyset = arguments
-            # Autograd is off in here. Inside jvp(grad), say, it has to be on for whoever comes next.
-            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+            if _transforms():  # autograd is off in here; in jvp(grad), say, it has to be on for the outer one
+                with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+                    result = below(keyset, arguments[:-1])
+            else:
                 result = below(keyset, arguments[:-1])
             kept = derivative.keep(tensors, result)
             ctx.save_for_backward(*kept)
@@ -187,14 +194,18 @@ def _differentiable(operator: Any, derivative: Any) -> Callable[..., Tensor]:
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Tensor:
-            return derivative.jvp(ctx, *tangents[:-3])
+            with forward_ad._set_fwd_grad_enabled(True):  # likewise
+                kept = [forward_ad.unpack_dual(tensor).primal for tensor in ctx.saved_tensors]
+                return derivative.jvp(ctx, kept, *tangents[:-3])
 
     def autograd(keyset: Any, *arguments: Any) -> Tensor:
         wanted = torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments)
-        if wanted or forward_ad._current_level >= 0:
-            with enable_single_level_autograd_function():  # inside vmap, too: `below` goes on to it
-                return Node.apply(*arguments, keyset)
-        return below(keyset, arguments)
+        if not wanted and forward_ad._current_level < 0:
+            return below(keyset, arguments)
+        if not _transforms():
+            return Node.apply(*arguments, keyset)  # type: ignore[attr-defined]
+        with enable_single_level_autograd_function():  # inside vmap, too: `below` goes on to it
+            return Node.apply(*arguments, keyset)  # type: ignore[attr-defined]
 
     return autograd
 

@@ -5,9 +5,7 @@ dtype, output and row length up to rounding, however many rows there are.
 """
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -106,19 +104,21 @@ def backward(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
     Example:
         >>> backward(8192, torch.float32, "SOFTMAX", aligned=True).threads
         512
-        >>> ("WHOLE_ROW", "false") in backward(20000, torch.float32, "SOFTMAX", aligned=True).constants
-        True
+        >>> dict(backward(20000, torch.float32, "SOFTMAX", aligned=True).constants)["WHOLE_ROW"]
+        'false'
     """
     if M > LARGEST:
         raise ValueError(f"backward: expected rows of up to {LARGEST} elements, got {M}")
-    if M <= LONGEST_BACKWARD[dtype]:
-        return _in_registers("backward", M, dtype, output, aligned, _PAIR, {"WHOLE_ROW": "true"})
-    # Two blocks a multiprocessor: while one waits for its sum, the other loads.
-    threads, items = 512, 4 if aligned else 3
-    sizes = {"GROUP": threads, "THREADS": threads, "ITEMS": items}
-    resident = _resident(threads // WARP, _PAIR.registers(items))
-    constants = _constants(sizes | {"RESIDENT": resident, "WHOLE_ROW": "false"}, aligned, dtype, output)
-    return Plan("backward", "backward", constants, threads)
+    whole = LONGEST_BACKWARD[dtype] >= M
+    if whole:
+        made = _in_registers("backward", M, dtype, output, aligned, _PAIR)
+    else:
+        # Two blocks a multiprocessor: while one waits for its sum, the other loads.
+        threads, items = 512, 4 if aligned else 3
+        resident = _resident(threads // WARP, _PAIR.registers(items))
+        sizes = {"GROUP": threads, "THREADS": threads, "ITEMS": items, "RESIDENT": resident}
+        made = Plan("backward", "backward", _constants(sizes, aligned, dtype, output), threads)
+    return replace(made, constants=(*made.constants, ("WHOLE_ROW", str(whole).lower())))
 
 
 class _Held(NamedTuple):
@@ -145,9 +145,7 @@ def _in_registers(
     output: str,
     aligned: bool,
     held: _Held,
-    more: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
-    """more: constants."""
     width = VECTOR // dtype.itemsize
     vectors = max(1, M // width)
     in_warp = vectors <= (3 if aligned else 4) * WARP
@@ -158,7 +156,7 @@ def _in_registers(
         items = _items(vectors, held)
         threads = group = _round_up(vectors, items * WARP) // items
     resident = max(1, _resident(threads // WARP, held.registers(items)))
-    constants = {"GROUP": group, "THREADS": threads, "ITEMS": items, "RESIDENT": resident, **more}
+    constants = {"GROUP": group, "THREADS": threads, "ITEMS": items, "RESIDENT": resident}
     return Plan(
         rung,
         rung,
@@ -184,12 +182,12 @@ def _resident(warps: int, words: int) -> int:
 def _items(vectors: int, held: _Held) -> int:
     """How many vectors a thread of a block takes: so that enough of memory is on its way, and hardly more.
 
-    That is 48 KB a multiprocessor, and 62 KB of each tensor if only two blocks share it, since their phases leave
-    gaps.
+    That is 48 KB a multiprocessor, and 62 KB of each tensor if only two blocks share it:
+    their phases leave gaps.
 
     Example:
-        >>> _items(1024, _Held(4)), _items(1500, _Held(4)), _items(3072, _Held(8)), _items(1024, _PAIR)
-        (2, 3, 6, 3)
+        >>> [_items(vectors, _Held(4)) for vectors in (1024, 1500)], _items(1024, _PAIR)
+        ([2, 3], 3)
     """
 
     def merit(items: int) -> tuple[bool, int, int]:
@@ -249,7 +247,7 @@ READ_ONCE = {"single_read": single_read, "cluster": cluster}  # by the name of t
 ROWS_A_BLOCK = ("single_read", "backward")  # kernels that count the rows: a block may have several
 
 
-def _constants(sizes: Mapping[str, int | str], aligned: bool, dtype: torch.dtype, output: str) -> Constants:
+def _constants(sizes: dict[str, int], aligned: bool, dtype: torch.dtype, output: str) -> Constants:
     of_row = {"ELEMENT": ELEMENTS[dtype], "ALIGNED": str(aligned).lower(), "OUTPUT": output}
     return tuple((name, str(value)) for name, value in (sizes | of_row).items())
 

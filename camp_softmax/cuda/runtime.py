@@ -128,8 +128,8 @@ class Launcher:
         folder: where the .cuh file is.
 
     Called with the addresses of the (N, M) contiguous rows and of the output, which is equal modulo 16, and
-    with N, 1 to 2^31 - 1, and M; `backward` takes the address of y, too. Launches on torch's current stream of
-    the device.
+    with N, 1 to 2^31 - 1, and M; `backward` takes the address of y, too. Launches on torch's current stream
+    of the device.
 
     Raises:
         RuntimeError: the plan needs clusters, and the device has none.
