@@ -10,9 +10,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--backend", choices=BACKENDS, help="run the kernel tests of one backend only (default: all)"
     )
-    parser.addoption(
-        "--schedules", type=int, default=80, metavar="N", help="launches of test_cuda_host.py (default: 80)"
-    )
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

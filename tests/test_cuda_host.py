@@ -349,6 +349,21 @@ def test_a_race_between_blocks(kernel):
     run(kernel("if (threadIdx.x == 0) atomicAdd(y, x[blockIdx.x]);\n"), blocks=2)
 
 
+def test_a_local_variable_of_another_thread(kernel):
+    body = """
+        __shared__ float* p;
+        float local[2] = {x[0], x[1]};
+        if (threadIdx.x == 0) p = local;
+        __syncthreads();
+        y[threadIdx.x] = p[threadIdx.x % 2];
+        __syncthreads();
+    """
+    with pytest.raises(
+        Finding, match=r"k\.cuh:8: out of bounds: thread 1 .* reads a local variable of another thread"
+    ):
+        run(kernel(body))
+
+
 def test_a_pointer_from_nowhere(kernel):
     with pytest.raises(
         Finding, match=r"k\.cuh:3: out of bounds: .* at an address that belongs to no argument"
@@ -415,7 +430,7 @@ LEFT_OUT = {
     "barrier_wait(&shared.full[stage], full_parity);": "uninitialised: .* reads .*ring",
     "barrier_wait(&shared.empty[stage], empty_parity);": "mbarrier: .*barrier_arrive_expecting|race: .*ring",
     "reads_before_bulk_load();": "race: .*ring.* may still be on their way; call reads_before_bulk_load",
-    "            __syncwarp();\n            if (thread % 32 == 0) barrier_arrive": "race: .*ring",
+    "            __syncwarp();": "race: .*ring",
     "            barrier_init_fence();\n": "mbarrier: .*call barrier_init_fence",
     "    barrier_wait_for_cluster(told, turn / 2 % 2);": "uninitialised: .* reads ",
     "barrier_arrive_expecting(&shared.told[turn % 2], sizeof(shared.states[0]));": "deadlock: ",
@@ -434,10 +449,7 @@ def test_a_line_left_out_of_the_cluster_kernel(tmp_path, line):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     source = (tmp_path / "cluster.cuh").read_text()
     assert source.count(line) == 1
-    kept = {"barrier_arrive": "            if (thread % 32 == 0) barrier_arrive"}
-    (tmp_path / "cluster.cuh").write_text(
-        source.replace(line, next((k for w, k in kept.items() if line.endswith(w)), ";"))
-    )
+    (tmp_path / "cluster.cuh").write_text(source.replace(line, ";"))
     _, launch = cluster(1001, tmp_path)
     x = random(9, 1001)
     y = torch.empty_like(x)
@@ -466,8 +478,8 @@ KERNELS = {  # the kernel: rung, columns, dtype, operator; rows are made so that
 
 
 @pytest.mark.parametrize("case", KERNELS)
-def test_nothing_is_found_under_any_schedule(case, request):
-    """--schedules says how many in all; each launch has a seed of its own."""
+def test_nothing_is_found_under_any_schedule(case):
+    """1000 launches in all, in 3 seconds."""
     rung, M, dtype, operator = KERNELS[case]
     x = random(7, M).to(dtype)
     y = x.new_empty(7 if operator == "logsumexp" else x.shape)
@@ -477,7 +489,7 @@ def test_nothing_is_found_under_any_schedule(case, request):
     else:
         made = plan.one_block_a_row(rung, operator)
     launch = host.Launcher(dataclasses.replace(made, in_flight=2))
-    for seed in range(1, 1 + request.config.getoption("--schedules") // len(KERNELS)):
+    for seed in range(1, 1 + 1000 // len(KERNELS)):
         y.fill_(torch.nan)
         launch(x.data_ptr(), y.data_ptr(), *x.shape, seed=seed)
         CHECKS[operator](lambda x: y, x)

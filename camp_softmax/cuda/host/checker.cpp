@@ -102,10 +102,14 @@ struct Event {
 
 // Of the reads since the last write, the last two by different threads and one by another warp are kept: a write races
 // with all of them or, nearly always, with one that is kept.
-struct Cell {
+struct Cell {  // a line of the cache
     Event write, read[3];
-    uint32_t written_in;  // the cluster that wrote into this word of shared memory,
-    uint32_t written;     // and the mask of what it wrote
+};
+static_assert(sizeof(Cell) == 64, "");
+
+// Which bytes of a word of shared memory have been written, and by which cluster.
+struct Written {
+    uint32_t serial, mask;
 };
 
 struct Shadow {
@@ -140,6 +144,7 @@ struct Joined {
 };
 
 std::vector<Shadow> of_block, of_buffer;
+std::vector<std::vector<Written>> written_of_block;
 std::unordered_map<const void*, Synchronized> in_shared, in_global;
 std::vector<uint32_t> fences;  // for each component, the time of its last proxy fence
 Joined joined[256];            // threads often come with the same two clocks
@@ -234,24 +239,24 @@ inline const Event* clash(Cell& cell, const Event& event, const Actor& actor, bo
     return nullptr;
 }
 
-bool access_words(Cell* cell, const Memory& memory, uintptr_t address, unsigned bytes, const Actor& actor, bool write,
-                  bool atomic, uint32_t site) {
-    Event event{now.serial, actor.clock, site, uint16_t(actor.component), 0, atomic};
+// `written` is null for global memory.
+bool access_words(Cell* cell, Written* written, const Memory& memory, uintptr_t address, unsigned bytes,
+                  const Actor& actor, bool write, bool atomic, uint32_t site) {
     uint32_t first = memory.shared ? now.serial : now.first_serial;
     for (uintptr_t at = address; at < address + bytes; ++cell) {
         unsigned in_word = at % 4, n = std::min(4 - in_word, unsigned(address + bytes - at));
-        event.mask = uint8_t(((1u << n) - 1) << in_word);
-        if (memory.shared) {
-            uint32_t written = cell->written_in == now.serial ? cell->written : 0;
+        Event event{now.serial, actor.clock, site, uint16_t(actor.component), uint8_t(((1u << n) - 1) << in_word), atomic};
+        if (written) {
+            if (written->serial != now.serial) *written = {now.serial, 0};
             if (write) {
-                cell->written_in = now.serial;
-                cell->written = written | event.mask;
-            } else if (event.mask & ~written) {
+                written->mask |= event.mask;
+            } else if (event.mask & ~written->mask) {
                 fail("%s: uninitialised: %s reads %s, which nobody has written yet; write it first, with a "
                      "__syncthreads() in between if another thread does: shared memory starts as the last block left it",
                      text(site).c_str(), name(actor).c_str(), described(memory, at).c_str());
                 return false;
             }
+            ++written;
         }
         if (const Event* before = clash(*cell, event, actor, write, first)) {
             race(*before, before == &cell->write, actor, event, write, memory, at);
@@ -295,12 +300,6 @@ __attribute__((noinline)) bool outside_global(const Actor& actor, uintptr_t addr
     for (int i = 0; i < launch.buffers; ++i) {
         const Buffer& buffer = launch.buffer[i];
         uintptr_t begin = reinterpret_cast<uintptr_t>(buffer.begin), end = begin + buffer.bytes;
-        if (begin <= address && address + bytes <= end) {  // of a buffer that is not writable
-            if (!write) return true;
-            fail("%s: const: %s writes to %s, which the kernel takes as pointer to const", text(site).c_str(),
-                 name(actor).c_str(), buffer.name);
-            return false;
-        }
         size_t away = address < begin ? begin - address : address - end;
         if (away < distance) {
             distance = away;
@@ -309,6 +308,12 @@ __attribute__((noinline)) bool outside_global(const Actor& actor, uintptr_t addr
     }
     if (address - reinterpret_cast<uintptr_t>(now.module) < now.module_bytes) return true;  // its constants
     if (!write && is_index(reinterpret_cast<void*>(address))) return true;
+    if (address - reinterpret_cast<uintptr_t>(now.stacks) < now.stacks_bytes) {
+        fail("%s: out of bounds: %s %s a local variable of another thread; threads share memory by __shared__ variables "
+             "and by the kernel's pointers (or, with much in local arrays: its own %zu KB for them are full)",
+             text(site).c_str(), name(actor).c_str(), write ? "writes to" : "reads", STACK >> 10);
+        return false;
+    }
     return out_of_bounds(actor, address, bytes, write, site, nearest.name ? &nearest : nullptr);
 }
 
@@ -326,20 +331,30 @@ bool access(Actor& actor, const void* p, unsigned bytes, bool write, bool atomic
             size_t offset = address - begin - variable.offset;
             if (offset >= variable.bytes || offset + bytes > variable.bytes) continue;
             Memory memory{variable.name, begin + variable.offset, variable.bytes, variable.element, true};
-            return access_words(of_block[rank].cell + (address / 4 - begin / 4), memory, address, bytes, actor, write,
-                                atomic, site);
+            size_t word = address / 4 - begin / 4;
+            return access_words(of_block[rank].cell + word, &written_of_block[rank][word], memory, address, bytes, actor,
+                                write, atomic, site);
         }
         if (launch.variables) return outside_shared(actor, rank, address, bytes, write, site);
     }
+    const Buffer* constant = nullptr;
     for (int i = 0; i < launch.buffers; ++i) {
         const Buffer& buffer = launch.buffer[i];
         uintptr_t begin = reinterpret_cast<uintptr_t>(buffer.begin);
-        if (!buffer.writable || address - begin >= buffer.bytes || address - begin + bytes > buffer.bytes) continue;
+        if (address - begin >= buffer.bytes || address - begin + bytes > buffer.bytes) continue;
+        if (!buffer.writable) {
+            constant = &buffer;  // unless the same memory is another argument, too
+            continue;
+        }
         Memory memory{buffer.name, begin, buffer.bytes, buffer.element, false};
-        return access_words(of_buffer[size_t(i)].cell + (address / 4 - begin / 4), memory, address, bytes, actor, write,
-                            atomic, site);
+        return access_words(of_buffer[size_t(i)].cell + (address / 4 - begin / 4), nullptr, memory, address, bytes, actor,
+                            write, atomic, site);
     }
-    return outside_global(actor, address, bytes, write, site);
+    if (!constant) return outside_global(actor, address, bytes, write, site);
+    if (!write) return true;
+    fail("%s: const: %s writes to %s, which the kernel takes as pointer to const", text(site).c_str(),
+         name(actor).c_str(), constant->name);
+    return false;
 }
 
 // --- what orders -------------------------------------------------------------------------------------------------
@@ -395,7 +410,11 @@ void begin_launch() {
     in_shared.clear();
     VectorClock::components(1 + launch.cluster * stride());
     of_block.resize(std::max<size_t>(of_block.size(), launch.cluster));
-    for (unsigned rank = 0; rank < launch.cluster; ++rank) of_block[rank].reserve(launch.shared / 4 + 1);
+    written_of_block.resize(of_block.size());
+    for (unsigned rank = 0; rank < launch.cluster; ++rank) {
+        of_block[rank].reserve(launch.shared / 4 + 1);
+        written_of_block[rank].resize(std::max(written_of_block[rank].size(), launch.shared / 4 + 1));
+    }
     of_buffer.resize(std::max<size_t>(of_buffer.size(), size_t(launch.buffers)));
     for (int i = 0; i < launch.buffers; ++i)
         if (launch.buffer[i].writable) of_buffer[size_t(i)].reserve(launch.buffer[i].bytes / 4 + 2);

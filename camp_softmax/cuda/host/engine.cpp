@@ -47,8 +47,6 @@ unsigned cluster_live, cluster_arrived, cluster_phase;
 long long clock_ticks;
 void (*entry)(void**);
 void** arguments;
-char* stacks;
-size_t stacks_bytes;
 
 // --- fibers ------------------------------------------------------------------------------------------------------
 
@@ -414,7 +412,7 @@ void run_cluster(unsigned cluster) {
         at.waiting = 0;
         for (unsigned t = 0; t < now.threads; ++t) {
             Fiber& fiber = now.fibers[rank * now.threads + t];
-            char* stack = stacks + (size_t(rank) * now.threads + t) * STACK;
+            char* stack = now.stacks + (size_t(rank) * now.threads + t) * STACK;
             fiber = Fiber();
             fiber.stack = stack;
             fiber.rank = rank;
@@ -452,11 +450,11 @@ void find_module(const void* code) {
 }
 
 void reserve_stacks(size_t bytes) {
-    if (bytes <= stacks_bytes) return;
-    if (stacks) munmap(stacks, stacks_bytes);
+    if (bytes <= now.stacks_bytes) return;
+    if (now.stacks) munmap(now.stacks, now.stacks_bytes);
     void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    stacks = got == MAP_FAILED ? nullptr : static_cast<char*>(got);
-    stacks_bytes = stacks ? bytes : 0;
+    now.stacks = got == MAP_FAILED ? nullptr : static_cast<char*>(got);
+    now.stacks_bytes = now.stacks ? bytes : 0;
 }
 
 }  // namespace
@@ -696,7 +694,7 @@ extern "C" EXPORT int host_launch(Launch* launch, void (*kernel)(void**), void**
 
     now.fibers.resize(size_t(now.threads) * launch->cluster);
     reserve_stacks(now.fibers.size() * STACK);
-    if (!stacks) {
+    if (!now.stacks) {
         snprintf(launch->message, sizeof launch->message, "there is no memory for the stacks of the threads");
         return 1;
     }

@@ -154,6 +154,8 @@ struct State {
     std::vector<unsigned> order;  // the clusters, as they run
     bool failed;
     long slice;  // memory accesses until somebody else may run
+    char* stacks;  // of all fibers
+    size_t stacks_bytes;
     char* module;  // where the kernel's code and constants are
     size_t module_bytes;
 };
