@@ -126,13 +126,13 @@ def _concerns_nobody(x: Tensor) -> bool:
     """Whether x is a tensor with its elements in memory, and nobody but a kernel has to see the call."""
     return (
         (type(x) is Tensor or type(x) is torch.nn.Parameter)
+        and not torch._C._len_torch_function_stack()
         and not (x.requires_grad and torch.is_grad_enabled())
         and (x.is_cuda or x.is_cpu)
         and x.layout is torch.strided
         and not (x.is_nested or x.is_neg() or x._is_zerotensor())
         and not (x.is_cuda and torch._C._is_any_autocast_enabled())
         and torch._C._functorch.peek_interpreter_stack() is None
-        and not torch._C._len_torch_function_stack()
         and not torch._C._len_torch_dispatch_stack()
         and torch._C._get_tracing_state() is None
         and forward_ad._current_level < 0

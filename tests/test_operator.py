@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import camp_softmax
 from camp_softmax import cuda, kernels, reference
@@ -54,7 +56,9 @@ def test_a_scalar(name, value, dim, device):
 @pytest.mark.parametrize("wanted", [torch.float32, torch.float16, float])
 def test_dtype(name, given, wanted, device):
     x = torch.tensor([[0, 3, 1], [5, 0, 2]], device=device).to(given)
-    y, want = getattr(camp_softmax, name)(x, 1, dtype=wanted), getattr(torch, name)(x, 1, dtype=wanted)
+    backend = "auto" if wanted is float else "cuda"
+    y = getattr(camp_softmax, name)(x, 1, dtype=wanted, backend=backend)
+    want = getattr(torch, name)(x, 1, dtype=wanted)
     assert y.dtype == want.dtype
     torch.testing.assert_close(y, want, rtol=2 * reference.UNIT_ROUNDOFF.get(y.dtype, 1e-15) * 8, atol=0)
 
@@ -102,6 +106,8 @@ GRADIENTS = ["random", "large", "descending tiles", "first tile -inf", "lowest",
 @NAME
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_gradients(name, dtype, backend, device):
+    if (backend, name, dtype, device) == ("tilelang", "log_softmax", torch.float16, "cpu"):
+        pytest.skip("softmax has the same loads and stores, and compiling takes seconds")
     for case in GRADIENTS:
         x = CASES[case]().to(device, dtype)
         check_gradient(name, ours(name, backend), x, gradient_like(name, x), -1)
@@ -111,7 +117,7 @@ def test_gradients(name, dtype, backend, device):
 @pytest.mark.parametrize("value", [INF, NAN, -INF])
 def test_where_a_gradient_is_nan(name, value, backend, device):
     """Where torch's is. That of logsumexp at +inf is NaN in the whole row, torch's only where x is +inf."""
-    x = random(3, 7).to(device)
+    x = random(3, M).to(device)
     x[1, 2 if value > 0 else slice(None)] = value
     x.requires_grad_()
     y = getattr(camp_softmax, name)(x, backend=backend)
@@ -185,9 +191,9 @@ def test_the_same_bits_each_time(name, backend, device):
 
 @NAME
 def test_second_derivatives(name, backend, device):
-    x = random(3, 7).to(device).requires_grad_()
+    x = random(3, M).to(device).requires_grad_()
     dy = gradient_like(name, x.detach()).requires_grad_()
-    v = torch.randn(3, 7, device=device)
+    v = torch.randn(3, M, device=device)
 
     def twice(f, x, dy):
         (dx,) = torch.autograd.grad(f(x, -1), x, dy, create_graph=True)
@@ -286,6 +292,8 @@ def test_compiled(name, compiler, device):
             y.backward()
             results.append((y, leaf.grad))
         torch.testing.assert_close(*results)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), results[0][0])
 
 
 @NAME
@@ -305,26 +313,38 @@ def test_traced_and_fake(name, device):
         )
 
 
-class Tagged(Tensor):
-    """A subclass that torch's functions hand on."""
-
-
 @NAME
 def test_subclasses_and_modes(name, device):
-    x = random(3, 5).to(device)
+    """Each sees the operator, and a subclass is handed on."""
+    x, seen = random(3, 5).to(device), []
+
+    def see(mode, function, types, args=(), kwargs=None):
+        seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+    class Tagged(Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return super().__torch_function__(function, types, args, kwargs)
+
+    class FunctionMode(TorchFunctionMode):
+        __torch_function__ = see
+
+    class DispatchMode(TorchDispatchMode):
+        __torch_dispatch__ = see
+
+    want = ours(name)(x)
     y = ours(name)(x.as_subclass(Tagged))
     assert type(y) is Tagged
-    assert y.as_subclass(Tensor).equal(ours(name)(x))
-    seen = []
-
-    class Mode(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            seen.append(str(function))
-            return function(*args, **(kwargs or {}))
-
-    with Mode():
-        ours(name)(x)
+    assert y.as_subclass(Tensor).equal(want)
     assert f"camp_softmax.{name}.default" in seen
+    for mode in (FunctionMode(), DispatchMode()):
+        seen.clear()
+        with mode:
+            y = ours(name)(x)
+        assert y.equal(want)
+        assert f"camp_softmax.{name}.default" in seen
 
 
 def test_a_plain_call_goes_straight_to_the_kernel(monkeypatch, device):
@@ -389,7 +409,7 @@ def test_where_torch_refuses():
 
 # --- laws -------------------------------------------------------------------------------------------------
 
-LENGTHS = st.sampled_from([1, 2, 3, 8, 33, 130])
+LENGTHS = st.sampled_from([1, 3, 8, 33])
 
 
 @st.composite
@@ -461,4 +481,4 @@ def test_the_tilelang_kernel_is_checked():
     with pytest.raises(ValueError, match=r"expected rows \(N, M\)"):
         tilelang_backward.softmax(torch.zeros(3), torch.zeros(3))
     with pytest.raises(ValueError, match=r"argument DX: expected shape|argument Y: expected shape"):
-        tilelang_backward.log_softmax(torch.zeros(3, 4), torch.zeros(2, 4))
+        tilelang_backward.log_softmax(torch.zeros(3, M), torch.zeros(2, M))
