@@ -503,12 +503,12 @@ BACKWARD = {  # columns, dtype, operator
 
 
 @pytest.mark.parametrize("case", BACKWARD)
-def test_nothing_is_found_in_the_gradient_under_any_schedule(case, request):
+def test_nothing_is_found_in_the_gradient_under_any_schedule(case):
     M, dtype, operator = BACKWARD[case]
     x, dy = random(7, M).to(dtype), random(7, M).cos().to(dtype)
     y, dx = getattr(torch, operator)(x.double(), -1).to(dtype), torch.empty_like(x)
     launch = host.Launcher(plan.backward(M, dtype, operator.upper(), M % 8 == 0))
-    for seed in range(1, 1 + request.config.getoption("--schedules") // len(KERNELS) // 2):
+    for seed in range(1, 11):
         dx.fill_(torch.nan)
         launch(dy.data_ptr(), dx.data_ptr(), *x.shape, y.data_ptr(), seed=seed)
         compare(dx, *expected_gradient(operator, x, dy, -1))
