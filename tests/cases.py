@@ -79,8 +79,13 @@ def check(name: str, operator: Callable[[Tensor], Tensor], x: Tensor, dim: int =
     y = operator(x)
     want, allowed = reference.expected(name, x.cpu(), dim)
     assert (y.shape, y.dtype, y.device) == (want.shape, x.dtype, x.device)
+    compare(y, want, allowed)
+
+
+def compare(y: Tensor, want: Tensor, allowed: Tensor) -> None:
+    """Asserts that y is `want`, a float64 tensor, up to `allowed`."""
     got = y.cpu().double()
-    rounded = want.to(x.dtype).double()  # where the dtype overflows, inf is right
+    rounded = want.to(y.dtype).double()  # where the dtype overflows, inf is right
     same = (got == rounded) | (got.isnan() & want.isnan())
     right = same | (want.isfinite() & ((got - want).abs() <= allowed))
     if not right.all():
@@ -95,3 +100,43 @@ check_softmax = functools.partial(check, "softmax")
 check_log_softmax = functools.partial(check, "log_softmax")
 check_logsumexp = functools.partial(check, "logsumexp")
 CHECKS = {"softmax": check_softmax, "log_softmax": check_log_softmax, "logsumexp": check_logsumexp}
+
+
+def check_gradient(name: str, operator: Callable[[Tensor], Tensor], x: Tensor, dy: Tensor, dim: int) -> None:
+    """Asserts that the gradient of operator(x), for the gradient dy of its result, is the float64 one."""
+    x = x.detach().requires_grad_()
+    (dx,) = torch.autograd.grad(operator(x), x, dy)
+    assert (dx.shape, dx.dtype, dx.device) == (x.shape, x.dtype, x.device)
+    compare(dx, *expected_gradient(name, x.detach().cpu(), dy.cpu(), dim))
+
+
+def expected_gradient(name: str, x: Tensor, dy: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """The gradient in float64, and how far a correct kernel may be from it that is given y in x's dtype.
+
+    The error of y reaches the gradient, and that of a sum of M products: each with the size of what is added,
+    not of the result, as the terms cancel.
+    """
+    dtype, M = x.dtype, x.shape[dim]
+    y, y_error = reference.expected("softmax", x, dim)
+    y_error = y_error.where(x.isfinite(), 0)  # exp(-inf) is 0 without an error
+    rounding = 2 * reference.rtol(dtype)
+    additions = reference.rtol(torch.float32, M)
+    tiny = reference.smallest_subnormal(dtype)
+    dy = dy.double().unsqueeze(dim) if name == "logsumexp" else dy.double()
+
+    def total(value: Tensor) -> Tensor:
+        return value.sum(dim, keepdim=True)
+
+    if name == "logsumexp":
+        want = dy * y
+        return want, dy.abs() * y_error + rounding * want.abs() + tiny
+    if name == "softmax":
+        want = y * (dy - total(y * dy))
+        size = dy.abs() + total((y * dy).abs())
+        error = y_error * size + y * (total(y_error * dy.abs()) + additions * size)
+        return want, error + rounding * (want.abs() + y * dy.abs()) + tiny * (1 + size)
+    log_y, log_error = reference.expected("log_softmax", x, dim)
+    want = dy - y * total(dy)
+    of_exp = torch.expm1(log_error + additions * (1 + log_y.abs())).where(x.isfinite(), 0)
+    error = y * (of_exp * total(dy).abs() + additions * total(dy.abs()))
+    return want, error + rounding * (want.abs() + dy.abs()) + tiny

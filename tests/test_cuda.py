@@ -84,6 +84,14 @@ def test_other_outputs_compile_without_a_gpu(cold_cache, rung, output):
     assert runtime.compile(runtime.HERE / f"{rung}.cuh", "sm_90", constants).code_type == "cubin"
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("M", "output"), [(100, "SOFTMAX"), (4096, "LOG_SOFTMAX"), (20_001, "SOFTMAX")])
+def test_the_gradient_compiles_without_a_gpu(cold_cache, M, output, dtype, arch):
+    constants = plan.backward(M, dtype, output, M % 8 == 0).constants
+    assert runtime.compile(runtime.HERE / "backward.cuh", arch, constants).code_type == "cubin"
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("rung", READ_ONCE)
 def test_a_plan_has_room_for_every_vector(rung, dtype):

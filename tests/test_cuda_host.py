@@ -14,7 +14,7 @@ import torch
 from camp_softmax import cuda
 from camp_softmax.cuda import host, plan
 from camp_softmax.cuda.host import Finding, Kernel, Memory
-from cases import CHECKS, random
+from cases import CHECKS, compare, expected_gradient, random
 
 ROOT = Path(__file__).parents[1]
 MISTAKES = ROOT / "snippets" / "mistakes"
@@ -495,16 +495,35 @@ def test_nothing_is_found_under_any_schedule(case):
         CHECKS[operator](lambda x: y, x)
 
 
+BACKWARD = {  # columns, dtype, operator
+    "rows of a warp": (37, torch.float32, "softmax"),
+    "rows of a block": (1001, torch.bfloat16, "log_softmax"),
+    "two scans": (20_001, torch.float32, "softmax"),
+}
+
+
+@pytest.mark.parametrize("case", BACKWARD)
+def test_nothing_is_found_in_the_gradient_under_any_schedule(case):
+    M, dtype, operator = BACKWARD[case]
+    x, dy = random(7, M).to(dtype), random(7, M).cos().to(dtype)
+    y, dx = getattr(torch, operator)(x.double(), -1).to(dtype), torch.empty_like(x)
+    launch = host.Launcher(plan.backward(M, dtype, operator.upper(), M % 8 == 0))
+    for seed in range(1, 11):
+        dx.fill_(torch.nan)
+        launch(dy.data_ptr(), dx.data_ptr(), *x.shape, y.data_ptr(), seed=seed)
+        compare(dx, *expected_gradient(operator, x, dy, -1))
+
+
 def test_every_kernel_that_ships_is_launched():
     shipped = {
         name
         for path in host.CUDA.glob("*.cuh")
-        for name in re.findall(r"(\w+)\(const \w+\* x", path.read_text())
+        for name in re.findall(r"(\w+)\(const \w+\* (?:x|dy),", path.read_text())
     }
     launched = {
         f"{operator}_{rung}" if rung in cuda.ONE_BLOCK_A_ROW else rung
         for rung, _, _, operator in KERNELS.values()
-    }
+    } | {"backward"}
     kernels = re.compile(r'extern "C" __global__')
     assert sum(len(kernels.findall(path.read_text())) for path in host.CUDA.glob("*.cuh")) == len(launched)
     assert launched <= shipped

@@ -10,7 +10,7 @@ import torch
 from tvm.target import Target
 
 from camp_softmax.limits import DTYPES
-from camp_softmax.tilelang import build, cluster, cpu, online, rows, single_read
+from camp_softmax.tilelang import backward, build, cluster, cpu, online, rows, single_read
 from cases import CASES, CHECKS, LOWEST, check_log_softmax, check_softmax, random
 
 HAS_GPU = torch.cuda.is_available()
@@ -377,3 +377,16 @@ def test_generated_cuda_of_the_rungs_that_read_once(rung, M, operator, dtype, ca
         kernel = source[source.rindex("cluster_kernel") :]
         order = ["cluster_arrive_relaxed", "__syncthreads", "cluster_wait", "map_shared_rank", "cluster_sync"]
         assert [kernel.index(call) for call in order] == sorted(kernel.index(call) for call in order)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("operator", ["softmax", "log_softmax"])
+def test_generated_cuda_of_the_gradient(operator, dtype, capfd):
+    """Vectors where rows are aligned, no race that the compiler can see."""
+    source = lower(backward.backward_kernel(512, dtype, operator))
+    assert capfd.readouterr().err == ""
+    vector = "float4" if dtype == "float32" else "uint4"
+    for tensor in ("DY", "Y", "DX"):
+        assert f"*({vector}*)({tensor}" in source
+    arrays = re.findall(r"^ +(?:float|half_t|bfloat16_t) \w+\[(\d+)\];", source, re.MULTILINE)
+    assert 0 < max(map(int, arrays)) <= 64

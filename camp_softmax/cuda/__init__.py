@@ -117,10 +117,24 @@ def _launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
     return out
 
 
+def _launch_backward(operator: str, grad: Tensor, y: Tensor) -> Tensor:
+    """The gradient of x from that of y, softmax(x) or log_softmax(x): both (..., M) contiguous, of one dtype,
+    not empty.
+    """
+    if (grad.data_ptr() - y.data_ptr()) % ALIGNMENT:  # of three tensors each vector begins at the same place
+        grad = _empty_alike(y).copy_(grad)
+    address, M = y.data_ptr(), y.shape[-1]
+    aligned = not (address | M * y.itemsize) % ALIGNMENT
+    ready = _launcher(operator, "backward", M, y.dtype, aligned, y.get_device())
+    out = _empty_alike(y)
+    ready(grad.data_ptr(), out.data_ptr(), y.numel() // M, M, address)
+    return out
+
+
 @functools.lru_cache(maxsize=4096)
 def _launcher(
     operator: str, rung: str, M: int, dtype: torch.dtype, aligned: bool, device: int
-) -> Callable[[int, int, int, int], None]:
+) -> Callable[..., None]:
     """device: number of the CUDA device, or -1."""
     found = fastest(operator, M, dtype, device) if rung == "auto" else rung
     if not found:
@@ -132,7 +146,8 @@ def _launcher(
             raise TypeError(f"cuda: {found} takes float32, got {dtype}; use rung='auto'")
         made = plan.one_block_a_row(found, operator)
     else:
-        made = plan.READ_ONCE[found](M, dtype, operator.upper(), aligned)
+        make = plan.backward if found == "backward" else plan.READ_ONCE[found]
+        made = make(M, dtype, operator.upper(), aligned)
     return _runtime(device >= 0).launcher(made, device)
 
 

@@ -5,9 +5,12 @@ dtype, output and row length up to rounding, however many rows there are.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
+
+from camp_softmax.limits import LARGEST
 
 ELEMENTS = {torch.float32: "Float32", torch.float16: "Float16", torch.bfloat16: "BFloat16"}
 VECTOR = 16  # bytes that one instruction loads
@@ -20,6 +23,9 @@ ITEMS = 8  # vectors a thread can hold at full speed
 LONGEST_SINGLE_READ = {torch.float32: 40960, torch.float16: 24576, torch.bfloat16: 24576}
 CAPACITY = 65536  # of 1024 threads with 64 elements each
 LONGEST_CLUSTER = 524288  # 16 blocks of 512 threads with 64 elements each
+
+# Up to here a block keeps a row of y and one of dy: 1024 threads with 4 vectors of each.
+LONGEST_BACKWARD = {torch.float32: 16384, torch.float16: 32768, torch.bfloat16: 32768}
 
 # Rows in registers and on their way. Fewer do not cover the latency of memory; more widen the window of DRAM
 # pages that are open at once.
@@ -34,7 +40,7 @@ class Plan:
     """A kernel and how it is launched.
 
     rung: the file; entry: the kernel in it; constants: what is defined when it is compiled; threads: in a
-    block; rows: a block takes (single_read); blocks: a row takes (cluster); shared: bytes of dynamic shared
+    block; rows: a block takes (ROWS_A_BLOCK); blocks: a row takes (cluster); shared: bytes of dynamic shared
     memory; in_flight: clusters at most.
     """
 
@@ -83,6 +89,63 @@ def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
     """
     if M > CAPACITY:
         raise ValueError(f"single_read: expected rows of up to {CAPACITY} elements, got {M}")
+    return _in_registers("single_read", M, dtype, output, aligned, _Held(words=VECTOR // dtype.itemsize))
+
+
+@functools.lru_cache(maxsize=4096)
+def backward(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
+    """A row of y and one of dy in registers, or, beyond LONGEST_BACKWARD, both scanned twice.
+
+    Arguments as above; output is "SOFTMAX" or "LOG_SOFTMAX", whose gradient is wanted.
+
+    Raises:
+        ValueError: M exceeds what the kernel counts.
+
+    Example:
+        >>> backward(8192, torch.float32, "SOFTMAX", aligned=True).threads
+        512
+        >>> dict(backward(20000, torch.float32, "SOFTMAX", aligned=True).constants)["WHOLE_ROW"]
+        'false'
+    """
+    if M > LARGEST:
+        raise ValueError(f"backward: expected rows of up to {LARGEST} elements, got {M}")
+    whole = LONGEST_BACKWARD[dtype] >= M
+    if whole:
+        made = _in_registers("backward", M, dtype, output, aligned, _PAIR)
+    else:
+        # Two blocks a multiprocessor: while one waits for its sum, the other loads.
+        threads, items = 512, 4 if aligned else 3
+        resident = _resident(threads // WARP, _PAIR.registers(items))
+        sizes = {"GROUP": threads, "THREADS": threads, "ITEMS": items, "RESIDENT": resident}
+        made = Plan("backward", "backward", _constants(sizes, aligned, dtype, output), threads)
+    return replace(made, constants=(*made.constants, ("WHOLE_ROW", str(whole).lower())))
+
+
+class _Held(NamedTuple):
+    """What a thread has of a row: a vector of each of so many tensors takes so many registers, words, and all
+    of it so many more than a kernel of one tensor, besides.
+    """
+
+    words: int
+    tensors: int = 1
+    besides: int = 0
+
+    def registers(self, items: int) -> int:
+        return items * self.words + self.besides
+
+
+# The vectors of y and dy stay as they were loaded, two elements of 16 bits in a register.
+_PAIR = _Held(words=2 * VECTOR // 4, tensors=2, besides=8)
+
+
+def _in_registers(
+    rung: str,
+    M: int,
+    dtype: torch.dtype,
+    output: str,
+    aligned: bool,
+    held: _Held,
+) -> Plan:
     width = VECTOR // dtype.itemsize
     vectors = max(1, M // width)
     in_warp = vectors <= (3 if aligned else 4) * WARP
@@ -90,49 +153,52 @@ def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
         group, items = _lanes(vectors, 1 if aligned else 2 * width)
         threads = 4 * WARP
     else:
-        items = _items(vectors, width)
+        items = _items(vectors, held)
         threads = group = _round_up(vectors, items * WARP) // items
-    resident = max(1, _resident(threads // WARP, items * width))
+    resident = max(1, _resident(threads // WARP, held.registers(items)))
     constants = {"GROUP": group, "THREADS": threads, "ITEMS": items, "RESIDENT": resident}
     return Plan(
-        "single_read",
-        "single_read",
+        rung,
+        rung,
         _constants(constants, aligned, dtype, output),
         threads,
         threads // group if in_warp else 1,
     )
 
 
-def _resident(warps: int, elements: int) -> int:
+def _resident(warps: int, words: int) -> int:
     """Blocks that fit a multiprocessor, spilling a word at most: 64 warps, 512 registers a lane of a quarter.
 
-    A thread needs a register for each of its elements and some 16 more, in steps of 8.
+    A thread needs a register for each word of its rows and some 16 more, in steps of 8.
 
     Example:
         >>> _resident(16, 8), _resident(14, 32), _resident(32, 64)
         (4, 2, 0)
     """
-    registers = max(32, _round_up(elements + 16, 8))
+    registers = max(32, _round_up(words + 16, 8))
     return min(32, 64 // warps, 4 * (512 // registers) // warps)
 
 
-def _items(vectors: int, width: int) -> int:
+def _items(vectors: int, held: _Held) -> int:
     """How many vectors a thread of a block takes: so that enough of memory is on its way, and hardly more.
 
-    That is 48 KB a multiprocessor, and 62 KB if only two blocks share it, since their phases leave gaps.
+    That is 48 KB a multiprocessor, and 62 KB of each tensor if only two blocks share it:
+    their phases leave gaps.
 
     Example:
-        >>> _items(1024, 4), _items(1500, 4), _items(3072, 8)
-        (2, 3, 6)
+        >>> [_items(vectors, _Held(4)) for vectors in (1024, 1500)], _items(1024, _PAIR)
+        ([2, 3], 3)
     """
 
     def merit(items: int) -> tuple[bool, int, int]:
-        resident = _resident(-(-vectors // (items * WARP)), items * width)
-        on_its_way = resident * vectors * VECTOR
-        enough = on_its_way >= (48_000 if resident > 2 else 62_000)
+        resident = _resident(-(-vectors // (items * WARP)), held.registers(items))
+        on_its_way = resident * vectors * VECTOR * held.tensors
+        enough = on_its_way >= (48_000 if resident > 2 else 62_000 * held.tensors)
         return enough, -on_its_way if enough else on_its_way, -abs(items - 3)
 
-    return max((n for n in (2, 3, 4, 6, 8, 12, 16) if vectors <= n * 1024 and n * width <= 64), key=merit)
+    return max(
+        (n for n in (2, 3, 4, 6, 8, 12, 16) if vectors <= n * 1024 and n * held.words <= 64), key=merit
+    )
 
 
 def _lanes(vectors: int, least: int) -> tuple[int, int]:
@@ -178,6 +244,7 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
 
 
 READ_ONCE = {"single_read": single_read, "cluster": cluster}  # by the name of the rung
+ROWS_A_BLOCK = ("single_read", "backward")  # kernels that count the rows: a block may have several
 
 
 def _constants(sizes: dict[str, int], aligned: bool, dtype: torch.dtype, output: str) -> Constants:

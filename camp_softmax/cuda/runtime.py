@@ -17,7 +17,7 @@ from cuda.bindings import driver
 from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Program, ProgramOptions, Stream, launch
 from cuda.core.utils import FileStreamProgramCache, make_program_cache_key
 
-from camp_softmax.cuda.plan import BLOCK, Constants, Plan
+from camp_softmax.cuda.plan import BLOCK, ROWS_A_BLOCK, Constants, Plan
 
 HERE = Path(__file__).parent
 
@@ -128,7 +128,8 @@ class Launcher:
         folder: where the .cuh file is.
 
     Called with the addresses of the (N, M) contiguous rows and of the output, which is equal modulo 16, and
-    with N, 1 to 2^31 - 1, and M; launches on torch's current stream of the device.
+    with N, 1 to 2^31 - 1, and M; `backward` takes the address of y, too. Launches on torch's current stream
+    of the device.
 
     Raises:
         RuntimeError: the plan needs clusters, and the device has none.
@@ -144,13 +145,13 @@ class Launcher:
             with torch.cuda.device(device):
                 self.clusters = min(plan.in_flight, self._clusters_that_fit())
 
-    def __call__(self, x: int, y: int, N: int, M: int) -> None:
+    def __call__(self, x: int, y: int, N: int, M: int, *more: int) -> None:
         if torch._C._cuda_getDevice() != self.device:
             with torch.cuda.device(self.device):
-                return self(x, y, N, M)
+                return self(x, y, N, M, *more)
         stream = _stream(self.device)
-        if self.plan.rung == "single_read":
-            launch(stream, self._config(-(-N // self.plan.rows)), self.kernel, x, y, N, M)
+        if self.plan.rung in ROWS_A_BLOCK:
+            launch(stream, self._config(-(-N // self.plan.rows)), self.kernel, x, y, N, M, *more)
         elif self.plan.rung == "cluster":
             counter = _counter(self.device, stream).data_ptr()
             launch(stream, self._config(min(self.clusters, N)), self.kernel, x, y, c_int(N), M, counter)

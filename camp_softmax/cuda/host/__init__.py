@@ -41,7 +41,7 @@ from typing import NamedTuple
 
 import torch
 
-from camp_softmax.cuda.plan import BLOCK, Constants, Plan
+from camp_softmax.cuda.plan import BLOCK, ROWS_A_BLOCK, Constants, Plan
 
 HERE = Path(__file__).parent
 CUDA = HERE.parent  # the kernels
@@ -462,19 +462,21 @@ class Launcher:
         folder: where the .cuh file is.
 
     Called as the GPU's: with the addresses of the (N, M) contiguous rows and of the output, which is equal
-    modulo 16, and with N and M; and with the seed of the schedule. Raises what `Kernel` does.
+    modulo 16, with N and M, and for `backward` the address of y; and with the seed of the schedule. Raises
+    what `Kernel` does.
     """
 
     def __init__(self, plan: Plan, device: int = -1, folder: Path = CUDA) -> None:
         self.plan = plan
         self.kernel = kernel(folder / f"{plan.rung}.cuh", plan.entry, plan.constants)
 
-    def __call__(self, x: int, y: int, N: int, M: int, *, seed: int = 0) -> None:
+    def __call__(self, x: int, y: int, N: int, M: int, *more: int, seed: int = 0) -> None:
         plan = self.plan
         size = plan.itemsize
         rows, out = Memory(x, N * M * size, size), Memory(y, N * (1 if plan.reduces else M) * size, size)
-        if plan.rung == "single_read":
-            self.kernel(-(-N // plan.rows), plan.threads, rows, out, N, M, seed=seed)
+        if plan.rung in ROWS_A_BLOCK:
+            others = (Memory(address, N * M * size, size) for address in more)
+            self.kernel(-(-N // plan.rows), plan.threads, rows, out, N, M, *others, seed=seed)
         elif plan.rung == "cluster":
             counter = torch.zeros(1, dtype=torch.int32)
             clusters = min(plan.in_flight, N)
