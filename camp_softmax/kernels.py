@@ -41,11 +41,11 @@ def forward(name: str, x: Tensor, dim: int, backend: str) -> Tensor:
     if backend == "auto":
         backend = _fastest(name, x, M)
     _check_count(name, x, M)
-    rows = _rows(x, dim)
+    rows = x if dim == x.dim() - 1 else x.movedim(dim, -1)
     if backend == "cuda":
         y = _backend("cuda")._launch(name, rows)
     else:
-        y = _aligned(getattr(_backend("tilelang"), name), rows)
+        y = _aligned(getattr(_backend("tilelang"), name), rows.contiguous())
         y = y.view(rows.shape[:-1] if name == "logsumexp" else rows.shape)
     return y if name == "logsumexp" else _from_rows(y, dim)
 
@@ -61,7 +61,7 @@ def backward(name: str, grad: Tensor, y: Tensor, dim: int, backend: str) -> Tens
     if backend == "auto":
         backend = "cuda" if y.is_cuda and _cuda() else "tilelang"
     _check_count(name, y, M)
-    rows, grad_rows = _rows(y, dim), _rows(grad, dim)
+    rows, grad_rows = (tensor.movedim(dim, -1).contiguous() for tensor in (y, grad))
     if backend == "cuda":
         dx = _backend("cuda")._launch_backward(name, grad_rows, rows)
     else:
@@ -91,13 +91,6 @@ def backends() -> dict[str, str | None]:
 def _check_count(name: str, x: Tensor, M: int) -> None:
     if x.numel() > LARGEST * M:
         raise ValueError(f"{name}: expected up to {LARGEST} rows, got shape {tuple(x.shape)}; split it")
-
-
-def _rows(x: Tensor, dim: int) -> Tensor:
-    """x with its rows last, contiguous: a copy only where they are not so already."""
-    if dim == x.dim() - 1 and x.is_contiguous():
-        return x
-    return x.movedim(dim, -1).contiguous()
 
 
 def _from_rows(y: Tensor, dim: int) -> Tensor:

@@ -250,6 +250,37 @@ def test_nothing_is_written_outside_the_result(rung):
     assert writes_outside(runtime.HERE / f"{rung}.cuh", f"softmax_{rung}") == 0
 
 
+APART = {  # rows of M elements in memory of 14 * M
+    "columns": lambda memory, M: memory.view(7, 2 * M)[:, :M],
+    "every other row": lambda memory, M: memory.view(14, M)[::2],
+    "one row for all": lambda memory, M: memory[:M].expand(7, M),
+    "two dimensions": lambda memory, M: memory[: 12 * M].view(2, 3, 2 * M)[..., :M],
+    "not whole": lambda memory, M: memory.view(2 * M, 7).T[:, :M],
+    "not equally far": lambda memory, M: memory[: 12 * M].view(3, 4, M)[:, :3],
+    "between two vectors": lambda memory, M: memory[: 7 * (M + 1)].view(7, M + 1)[:, :M],
+}
+
+
+@DEVICES
+@pytest.mark.parametrize("rung", ["online", *READ_ONCE])
+@pytest.mark.parametrize("M", [8, 1000, 1003])
+@pytest.mark.parametrize("apart", APART)
+def test_rows_that_are_apart(rung, M, apart, device, monkeypatch):
+    """Are read where they are, if a kernel can; between them is NaN."""
+    where = APART[apart](torch.arange(14 * M), M)
+    memory = torch.full((14 * M,), torch.nan)
+    memory[where] = random(14 * M, 1).flatten()[where]
+    x = APART[apart](memory.to(device), M)
+    copied = []
+    contiguous = torch.Tensor.contiguous
+    monkeypatch.setattr(torch.Tensor, "contiguous", lambda x: copied.append(x) or contiguous(x))
+    y = cuda._launch("softmax", x, rung)
+    monkeypatch.undo()
+    check_softmax(lambda x: y, x)
+    readable = apart in list(APART)[:4] and M % 4 == 0 and rung in READ_ONCE
+    assert bool(copied) != readable
+
+
 @GPU
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("rung", READ_ONCE)
@@ -262,7 +293,7 @@ def test_nothing_is_written_outside_an_aligned_or_misaligned_result(rung, dtype,
     x = torch.empty(N * M + 8, device="cuda", dtype=dtype)[offset : offset + N * M].view(N, M)
     x.copy_(random(N, M))
     chosen = READ_ONCE[rung](M, dtype, "SOFTMAX", M % width == 0 and offset % width == 0)
-    runtime.launcher(chosen, 0)(x.data_ptr(), out.data_ptr(), N, M)
+    runtime.launcher(chosen, 0)(x.data_ptr(), out.data_ptr(), N, M, M)
     check_softmax(lambda x: out, x)
     out.fill_(7)
     assert (memory == 7).all()

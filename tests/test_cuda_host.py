@@ -456,7 +456,7 @@ def test_a_line_left_out_of_the_cluster_kernel(tmp_path, line):
     found = []
     for seed in range(4):
         try:
-            launch(x.data_ptr(), y.data_ptr(), *x.shape, seed=seed)
+            launch(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0), seed=seed)
         except Finding as finding:
             found.append(str(finding))
     assert found, "nothing found"
@@ -491,7 +491,7 @@ def test_nothing_is_found_under_any_schedule(case):
     launch = host.Launcher(dataclasses.replace(made, in_flight=2))
     for seed in range(1, 1 + 1000 // len(KERNELS)):
         y.fill_(torch.nan)
-        launch(x.data_ptr(), y.data_ptr(), *x.shape, seed=seed)
+        launch(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0), seed=seed)
         CHECKS[operator](lambda x: y, x)
 
 

@@ -154,7 +154,7 @@ def call(name: str) -> Call:
     def softmax(rows: Tensor) -> Tensor:
         N, M = rows.shape
         out = torch.empty_like(rows)
-        _launcher(name, M, rows.dtype, rows.get_device())(rows.data_ptr(), out.data_ptr(), N, M)
+        _launcher(name, M, rows.dtype, rows.get_device())(rows.data_ptr(), out.data_ptr(), N, M, M)
         return out
 
     return softmax

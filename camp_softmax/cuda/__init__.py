@@ -6,9 +6,9 @@ a checker looks on. Each is imported when it is first needed, so that the host n
 
 import functools
 import importlib
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -105,15 +105,20 @@ def _run(operator: str, rows: Tensor, rung: str) -> Tensor:
 
 
 def _launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
-    """The operator on rows that are checked already: (..., M) contiguous, not empty."""
-    x, M = rows.data_ptr(), rows.shape[-1]
+    """The operator on rows that are checked already: (..., M), not empty. Strides may be any: rows that are
+    whole and equally far apart are read where they are, others from a copy.
+    """
+    M = rows.shape[-1]
+    step = M if rows.is_contiguous() else _step(rows)
+    if step is None:
+        rows, step = rows.contiguous(), M
+    x = rows.data_ptr()
     aligned = not (x | M * rows.itemsize) % ALIGNMENT
     ready = _launcher(operator, rung, M, rows.dtype, aligned, rows.get_device())
-    if operator == "logsumexp":
-        out = rows.new_empty(rows.shape[:-1])
-    else:
-        out = torch.empty_like(rows) if aligned else _empty_alike(rows)
-    ready(x, out.data_ptr(), rows.numel() // M, M)
+    if step != M and ready.plan.rung in ONE_BLOCK_A_ROW:
+        return _launch(operator, rows.contiguous(), rung)
+    out = rows.new_empty(rows.shape[:-1]) if operator == "logsumexp" else _empty_alike(rows)
+    ready(x, out.data_ptr(), rows.numel() // M, M, step)
     return out
 
 
@@ -134,7 +139,7 @@ def _launch_backward(operator: str, grad: Tensor, y: Tensor) -> Tensor:
 @functools.lru_cache(maxsize=4096)
 def _launcher(
     operator: str, rung: str, M: int, dtype: torch.dtype, aligned: bool, device: int
-) -> Callable[..., None]:
+) -> Any:  # runtime.Launcher or host.Launcher
     """device: number of the CUDA device, or -1."""
     found = fastest(operator, M, dtype, device) if rung == "auto" else rung
     if not found:
@@ -165,11 +170,31 @@ def fastest(operator: str, M: int, dtype: torch.dtype, device: int) -> str | Non
     return "online" if dtype == torch.float32 and operator in KERNELS["online"] else None
 
 
+def _step(rows: Tensor) -> int | None:
+    """How many elements after a row of (..., M) the next one begins, if all are whole and equally far apart,
+    and where a vector of the output begins, one of theirs does; else None.
+    """
+    *outer, M = rows.shape
+    *strides, within = rows.stride()
+    if within != 1 and M > 1:
+        return None
+    step, beyond = M, None
+    for size, stride in zip(reversed(outer), reversed(strides), strict=True):
+        if size == 1:
+            continue
+        if beyond is None:
+            step = stride
+        elif stride != beyond:
+            return None
+        beyond = size * stride
+    return None if (step - M) * rows.itemsize % ALIGNMENT else step
+
+
 def _empty_alike(rows: Tensor) -> Tensor:
     """An output that starts at the same place between two multiples of 16 bytes: vector stores need it."""
     beyond = rows.data_ptr() % ALIGNMENT // rows.itemsize
     if not beyond:
-        return torch.empty_like(rows)
+        return torch.empty_like(rows, memory_format=torch.contiguous_format)
     return rows.new_empty(rows.numel() + beyond)[beyond:].view(rows.shape)
 
 

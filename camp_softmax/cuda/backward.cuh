@@ -40,8 +40,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     long long index = IN_WARP ? (long long)(blockIdx.x) * (THREADS / GROUP) + threadIdx.x / GROUP : blockIdx.x;
     bool here = index < rows;  // a warp's groups stay together for the shuffles, also those beyond the last row
     if (!here) index = 0;
-    Row row(dy, dx, index, M);
-    Row result(y, nullptr, index, M);  // begins at the same place between two multiples of 16 bytes
+    Row row(dy + index * M, dx + index * M, M);
+    Row result(y + index * M, nullptr, M);  // begins at the same place between two multiples of 16 bytes
 
     // --8<-- [start:load]
     Vector of_y[ITEMS], of_dy[ITEMS];

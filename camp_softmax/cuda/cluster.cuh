@@ -73,7 +73,7 @@ __device__ int known_index(Shared& shared, int& slot, u32& parity) {
 }
 
 __device__ void load_rows(Shared& shared, Vector* ring, const Element* x, int rows, long long M,
-                          int* counter, int rank) {
+                          long long step, int* counter, int rank) {
     int stage = 0, slot = 0;
     u32 empty_parity = 1, known_parity = 0;  // the stages start empty
     int index = rank == 0 ? take_row(counter, rows) : 0;
@@ -86,7 +86,7 @@ __device__ void load_rows(Shared& shared, Vector* ring, const Element* x, int ro
         if (index >= rows) return;
 
         // --8<-- [start:produce]
-        Part part(Row(x, nullptr, index, M), rank);
+        Part part(Row(x + index * step, nullptr, M), rank);
         // Its latency passes while the copies start.
         if (rank == 0) index = take_row(counter, rows);
         for (int p = 0; p < STAGES_A_PART; ++p) {
@@ -130,7 +130,7 @@ __device__ State cluster_state(Shared& shared, State own, int turn, int rank) {
 // --8<-- [end:exchange]
 
 __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* x, Element* y, int rows,
-                             long long M, int rank) {
+                             long long M, long long step, int rank) {
     int thread = threadIdx.x, index = blockIdx.x / CLUSTER;
     int lane = rank == 0 ? thread : 2 * WIDTH;  // rank 0 has what an unaligned row has outside its vectors
     int stage = 0, slot = 0;
@@ -139,7 +139,7 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
     Items items;
 
     // The first row comes straight from global memory: the ring is not there yet.
-    Row row(x, y, index, M);
+    Row row(x + index * step, y + index * M, M);
     Part part(row, rank);
     for (int i = 0; i < ITEMS; ++i) {
         int j = thread + i * THREADS;
@@ -170,7 +170,7 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
 
         index = known_index(shared, slot, known_parity);
         if (index >= rows) return;
-        row = Row(x, y, index, M);
+        row = Row(x + index * step, y + index * M, M);
         part = Part(row, rank);
         edge = row.edge(lane);  // is on its way while the ring is waited for
         items.edge = edge == NOWHERE ? minus_infinity() : E::widen(row.x[edge]);
@@ -193,13 +193,13 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS + 32)
-    cluster(const Element* x, Element* y, int rows, long long M, int* counter) {
+    cluster(const Element* x, Element* y, int rows, long long M, long long step, int* counter) {
     extern __shared__ Vector ring[];  // STAGES * STAGE_VECTORS
     __shared__ Shared shared;
     int rank = cluster_rank();
     // --8<-- [start:roles]
     if (threadIdx.x < THREADS) {
-        compute_rows(shared, ring, x, y, rows, M, rank);
+        compute_rows(shared, ring, x, y, rows, M, step, rank);
     } else {
         bool leader = threadIdx.x == THREADS;
         if (leader) {
@@ -214,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32)
         __syncwarp();
         cluster_arrive();
         cluster_wait();
-        if (leader) load_rows(shared, ring, x, rows, M, counter, rank);
+        if (leader) load_rows(shared, ring, x, rows, M, step, counter, rank);
         __syncwarp();
     }
     // A block's shared memory stays until nobody sends to it any more.

@@ -61,12 +61,12 @@ struct Row {
     Element* y;
     int head, vectors, tail;
 
-    // Row number `index` of M elements. x and y start at the same place between
-    // two multiples of 16 bytes.
-    __device__ Row(const Element* x, Element* y, long long index, long long M)
-        : x(x + index * M), y(y + index * M), head(0), tail(0) {
+    // M elements at x, and their result at y. Both start at the same place
+    // between two multiples of 16 bytes.
+    __device__ Row(const Element* x, Element* y, long long M)
+        : x(x), y(y), head(0), tail(0) {
         if (!ALIGNED) {
-            head = int(-u64(this->x) / sizeof(Element) % WIDTH);
+            head = int(-u64(x) / sizeof(Element) % WIDTH);
             if (head > M) head = int(M);
             tail = int((M - head) % WIDTH);
         }

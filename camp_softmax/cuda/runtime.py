@@ -127,8 +127,9 @@ class Launcher:
         device: number of the CUDA device.
         folder: where the .cuh file is.
 
-    Called with the addresses of the (N, M) contiguous rows and of the output, which is equal modulo 16, and
-    with N, 1 to 2^31 - 1, and M; `backward` takes the address of y, too. Launches on torch's current stream
+    Called with the addresses of the rows and of the (N, M) contiguous output, equal modulo 16, with N, 1 to
+    2^31 - 1, M, and the step from row to row, in elements: M, or for the rungs that read once also what
+    equals it modulo 16 bytes. `backward` takes the address of y instead. Launches on torch's current stream
     of the device.
 
     Raises:
@@ -154,7 +155,9 @@ class Launcher:
             launch(stream, self._config(-(-N // self.plan.rows)), self.kernel, x, y, N, M, *more)
         elif self.plan.rung == "cluster":
             counter = _counter(self.device, stream).data_ptr()
-            launch(stream, self._config(min(self.clusters, N)), self.kernel, x, y, c_int(N), M, counter)
+            launch(
+                stream, self._config(min(self.clusters, N)), self.kernel, x, y, c_int(N), M, *more, counter
+            )
         else:
             launch(stream, self._config(N), self.kernel, x, y, M)
 

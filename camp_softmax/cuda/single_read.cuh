@@ -34,12 +34,13 @@ __device__ State block_state(State own) {
 // --8<-- [end:block]
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-    single_read(const Element* x, Element* y, long long rows, long long M) {
+    single_read(const Element* x, Element* y, long long rows, long long M, long long step) {
     int lane = IN_WARP ? threadIdx.x % GROUP : threadIdx.x;
     constexpr int LANES = IN_WARP ? GROUP : THREADS;
     long long index = IN_WARP ? (long long)(blockIdx.x) * (THREADS / GROUP) + threadIdx.x / GROUP : blockIdx.x;
     bool here = index < rows;  // a warp's groups stay together for the shuffles, also those beyond the last row
-    Row row(x, y, here ? index : 0, M);
+    if (!here) index = 0;
+    Row row(x + index * step, y + index * M, M);
 
     // --8<-- [start:load]
     Vector v[ITEMS];

@@ -41,7 +41,7 @@ from typing import NamedTuple
 
 import torch
 
-from camp_softmax.cuda.plan import BLOCK, ROWS_A_BLOCK, Constants, Plan
+from camp_softmax.cuda.plan import BLOCK, READ_ONCE, ROWS_A_BLOCK, Constants, Plan
 
 HERE = Path(__file__).parent
 CUDA = HERE.parent  # the kernels
@@ -461,9 +461,9 @@ class Launcher:
         device: -1, as torch counts the CPU.
         folder: where the .cuh file is.
 
-    Called as the GPU's: with the addresses of the (N, M) contiguous rows and of the output, which is equal
-    modulo 16, with N and M, and for `backward` the address of y; and with the seed of the schedule. Raises
-    what `Kernel` does.
+    Called as the GPU's: with the addresses of the rows and of the (N, M) contiguous output, equal modulo 16,
+    with N, M and the step from row to row, or for `backward` the address of y; and with the seed of the
+    schedule. Raises what `Kernel` does.
     """
 
     def __init__(self, plan: Plan, device: int = -1, folder: Path = CUDA) -> None:
@@ -473,20 +473,22 @@ class Launcher:
     def __call__(self, x: int, y: int, N: int, M: int, *more: int, seed: int = 0) -> None:
         plan = self.plan
         size = plan.itemsize
-        rows, out = Memory(x, N * M * size, size), Memory(y, N * (1 if plan.reduces else M) * size, size)
-        if plan.rung in ROWS_A_BLOCK:
-            others = (Memory(address, N * M * size, size) for address in more)
-            self.kernel(-(-N // plan.rows), plan.threads, rows, out, N, M, *others, seed=seed)
-        elif plan.rung == "cluster":
+        step = more[0] if plan.rung in READ_ONCE else M
+        rows = Memory(x, ((N - 1) * step + M) * size, size)
+        out = Memory(y, N * (1 if plan.reduces else M) * size, size)
+        if plan.rung == "cluster":
             counter = torch.zeros(1, dtype=torch.int32)
             clusters = min(plan.in_flight, N)
             self.kernel(
-                *(clusters * plan.blocks, plan.threads, rows, out, N, M, Memory.of(counter)),
+                *(clusters * plan.blocks, plan.threads, rows, out, N, M, step, Memory.of(counter)),
                 cluster=plan.blocks,
                 shared=plan.shared,
                 seed=seed,
             )
             assert not counter.item(), "each launch leaves the counter at zero"
+        elif plan.rung in ROWS_A_BLOCK:
+            last = Memory(more[0], N * M * size, size) if plan.rung == "backward" else step
+            self.kernel(-(-N // plan.rows), plan.threads, rows, out, N, M, last, seed=seed)
         else:
             self.kernel(N, plan.threads, rows, out, M, seed=seed)
 
