@@ -15,6 +15,7 @@ from test_site_build import contrast
 ROOT = Path(__file__).parents[2]
 CHAPTER = "tutorial/online-log-sum-exp/"
 NOTEBOOK = "labs/stability/"
+NOTEBOOKS = NOTEBOOK, "labs/benchmark/"
 HIDDEN = """() => [...document.querySelectorAll("article :is(img, figure svg, math)")]
   .filter(e => e.checkVisibility() && !e.closest("details:not([open])"))
   .filter(e => e.localName === "img" ? !e.naturalWidth : !e.getBoundingClientRect().width).length"""
@@ -242,16 +243,17 @@ def test_copy_button_lies_beside_the_code_on_a_phone(visit: Open, address: str) 
         assert code["x"] + code["width"] <= button["x"] or code["y"] >= button["y"] + button["height"]
 
 
+@pytest.mark.parametrize("address", NOTEBOOKS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("start", ["/", "/en/"])
-def test_notebook_is_read_like_a_chapter(visit: Open, start: str, scheme: str) -> None:
-    page = visit(start + NOTEBOOK, color_scheme=scheme, viewport={"width": 390, "height": 900})
+def test_notebook_is_read_like_a_chapter(visit: Open, start: str, scheme: str, address: str) -> None:
+    page = visit(start + address, color_scheme=scheme, viewport={"width": 390, "height": 900})
     assert page.locator("article .katex-html").count() == page.locator("article annotation").count() > 0
     assert "$" not in page.locator("article").evaluate("e => e.innerText")
     for heading in page.locator("article h2").all():
         heading.hover()
         heading.locator(".headerlink").click()
-        assert page.url.endswith(f"/{NOTEBOOK}#{heading.get_attribute('id')}")
+        assert page.url.endswith(f"/{address}#{heading.get_attribute('id')}")
         expect(heading).to_be_in_viewport()
     outputs = page.locator(".card .language-text code, .card figure text")
     assert outputs.count() > 6
@@ -261,9 +263,11 @@ def test_notebook_is_read_like_a_chapter(visit: Open, start: str, scheme: str) -
         "all => all.filter(e => e.scrollWidth > e.clientWidth)"
     )
     assert wide, "nothing to scroll"  # in its box: test_page_is_whole holds the page to the phone's width
-    svg = page.locator(".card figure svg")
-    size = float(svg.get_attribute("font-size")) * svg.evaluate("e => e.getScreenCTM().a")
-    assert size >= 12
+    drawings = page.locator(".card figure svg").all()
+    assert drawings
+    for svg in drawings:
+        size = float(svg.get_attribute("font-size")) * svg.evaluate("e => e.getScreenCTM().a")
+        assert size >= 12
 
 
 @pytest.mark.parametrize("start", ["/", "/en/"])
