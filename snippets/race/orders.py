@@ -19,6 +19,6 @@ for barriers in "1", "2":
             right += int(y.equal(x))
         except Finding as finding:
             found[seed] = str(finding)
-    print(f"{barriers} a round: {len(found)} orders found, {right} right")
+    print(f"BARRIERS={barriers}: found in {len(found)}, right in {right}")
     for seed in list(found)[:2]:
         print(f"order {seed}:", *textwrap.wrap(found[seed], 72), sep="\n  ")
