@@ -1,5 +1,6 @@
 """The command line that checks a learner's kernel."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -146,3 +147,25 @@ def test_the_command(tmp_path):
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("mine.cuh:11: out of bounds: ")
     assert not done.stderr
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_the_page_names_every_rule_and_option(language, capsys, monkeypatch):
+    page = (ROOT / "docs" / language / "checker.md").read_text("utf-8")
+    host = ROOT / "camp_softmax" / "cuda" / "host"
+    engine = "".join((host / name).read_text() for name in ("engine.hpp", "engine.cpp", "checker.cpp"))
+    rules = {*re.findall(r'"%s: ([a-z ]+): ', engine)}
+    rules |= {*re.findall(r"\{place\}: ([a-z ]+): ", Path(check.__file__).read_text())}
+    assert {*re.findall(r"^\| `([a-z ]+)` \|", page, re.MULTILINE)} == rules
+    stack = re.search(r"STACK = (\d+) << 10;", engine)[1]
+    assert f"{stack} KB" in page
+
+    monkeypatch.setenv("COLUMNS", "200")  # no default is broken over two lines
+    with pytest.raises(SystemExit):
+        check.main(["--help"])
+    options = dict(re.findall(r"^  (--\w+)(?s:.*?)default: (.+)$", capsys.readouterr().out, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `(--\w+)[^`]*` \| (.+?) \|", page, re.MULTILINE))
+    assert rows.keys() == options.keys()
+    assert {name: default.strip("`") for name, default in rows.items() if "`" in default} == {
+        name: default for name, default in options.items() if name != "--kernel"
+    }

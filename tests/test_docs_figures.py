@@ -382,6 +382,34 @@ def test_staircase_masks_what_the_kernel_does(language):
     assert svg.count('fill="var(--state-fill)"') == Nq
 
 
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_race_shows_both_orders_of_the_snippet(language, capsys):
+    """A box for each access, in the lane of its thread, with its clock; a cross between those that race."""
+    clocks = runpy.run_path(str(ROOT / "snippets" / "race" / "clocks.py"))
+    svg = (FIGURES / f"race.{language}.svg").read_text("utf-8")
+    for first, left in (1, 2), (0, 190):
+        clocks["run"](clocks["STEPS"]["1"], first)
+        printed = capsys.readouterr().out
+        accesses = re.findall(r"thread (\d) (\(\d, \d\)) (read|write)s (\d)", printed)
+        drawn = re.search(rf'<g data-first="{first}">(.*?)</g>', svg, re.DOTALL)[1]
+        boxes = re.findall(
+            r'<rect x="(\d+)" y="(\d+)" width="76" height="40" rx="2" fill="var\(--(\w+)-fill\)".*?/>\n'
+            r"<text .*?>\D*(\d)</text>\n<text .*?>(.*?)</text>",
+            drawn,
+        )
+        lanes = [(str((int(x) - left) // 92), clock, kind, value) for x, _, kind, value, clock in boxes]
+        assert lanes == accesses
+        assert [int(y) for _, y, *_ in boxes] == [48, 140, 208, 300]
+        at = [int(y) for y in re.findall(r'y="(\d+)" width="168"', drawn)]
+        assert len(at) == printed.count("barrier")
+        assert 48 < at[0] < 140
+        assert 208 < at[1] < 300
+        assert (
+            drawn.count('data-missing=""') == printed.count("race:") == 1
+        )  # between the boxes at 140 and 208
+        assert f"y = {re.search('result: (.*)', printed)[1]}" in " ".join(texts(drawn))
+
+
 @pytest.mark.parametrize("name", sorted({path.name.split(".")[0] for path in FIGURES.glob("*.svg")}))
 def test_figures_agree_between_languages(name):
     """Same drawing, same numbers, a title and a description in each; no colour of their own."""

@@ -27,6 +27,7 @@ LOG2E = math.log2(math.e)
 SNIPPETS = Path(__file__).parents[1] / "snippets"
 block_reduce = runpy.run_path(str(SNIPPETS / "cuda" / "barriers.py"))["block_reduce"]
 shuffle_xor = runpy.run_path(str(SNIPPETS / "cuda" / "butterfly.py"))["shuffle_xor"]
+clocks = runpy.run_path(str(SNIPPETS / "race" / "clocks.py"))
 parts = runpy.run_path(str(SNIPPETS / "cuda" / "edges.py"))["parts"]
 traffic = runpy.run_path(str(SNIPPETS / "attention" / "traffic.py"))
 LOWEST = torch.finfo(torch.float64).min  # the laws are tested in float64, where rounding is far away
@@ -199,6 +200,24 @@ def test_a_block_reduction_passes_a_barrier_a_level_and_two_more(level, data):
     passed = list(zip(*(thread(t) for t in range(B)), strict=True))
     assert len(passed) == 2 + math.log2(B)
     assert results == [max(values)] * B
+
+
+@pytest.mark.equation("eq-before", r"a \prec b \iff c_a \le V_b[t_a]")
+@given(st.integers(1, 4), st.data())
+def test_a_vector_clock_knows_what_a_path_leads_from(threads, data):
+    """Paths go from step to step of a thread, and over barriers; the clocks are those of the snippet."""
+    times = [[int(t == u) for u in range(threads)] for t in range(threads)]
+    paths: list[set[int]] = [set() for _ in range(threads)]  # to each thread, from the accesses so far
+    accesses: list[tuple[int, int]] = []
+    for step in data.draw(st.lists(st.integers(-1, threads - 1), max_size=20)):
+        if step < 0:
+            times = clocks["barrier"](times)
+            paths = [set().union(*paths)] * threads
+        else:
+            known = {a for a, access in enumerate(accesses) if clocks["before"](*access, times[step])}
+            assert known == paths[step]
+            paths[step] = paths[step] | {len(accesses)}
+            accesses.append((step, times[step][step]))
 
 
 @pytest.mark.equation(
