@@ -124,8 +124,12 @@ class _ToLocal(tirx.PyStmtExprMutator):
     def visit_for_(self, op):
         parallel = op.kind == tirx.ForKind.PARALLEL
         kind, hints = (tirx.ForKind.SERIAL, {}) if parallel else (op.kind, op.annotations)
-        body = self.visit_stmt(op.body)
-        return tirx.For(op.loop_var, op.min, op.extent, kind, body, op.thread_binding, hints)
+        body, extent = self.visit_stmt(op.body), op.extent
+        if op.thread_binding is not None and isinstance(extent, tirx.FloorDiv):
+            # A number of blocks is not negative, so both divisions are the same. This one would become a
+            # shift, over which TileLang's prover takes most of the time that a kernel takes to compile.
+            extent = tirx.Div(extent.a, extent.b)
+        return tirx.For(op.loop_var, op.min, extent, kind, body, op.thread_binding, hints)
 
     def visit_call_(self, op):
         arguments = [self.visit_expr(argument) for argument in op.args]
