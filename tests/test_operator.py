@@ -127,9 +127,10 @@ def test_where_a_gradient_is_nan(name, value, backend, device):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("length", [3, 100, 2000, 33_001])
+@pytest.mark.parametrize("length", [3, 100, 2000, None])
 def test_the_cuda_kernel_of_the_gradient(length, dtype, device):
     """Rows of a warp, of a block, and scanned twice; y, dy or both begin between two vectors."""
+    length = length or plan.LONGEST_BACKWARD[dtype] + 1
     for shift in ((0, 0), (1, 1), (0, 1)):
         x = random(3, length).to(device, dtype)
         for name in ("softmax", "log_softmax"):
@@ -376,8 +377,10 @@ def of_info(info) -> str:
 def test_torch_s_own_samples(info, device):
     """All dtypes that torch takes; shapes, dtypes and strides are torch's, values the float64 ones."""
     found, count = set(), 0
+    torch.manual_seed(0)
     for dtype in sorted(info.supported_dtypes(device), key=str):
-        for sample in info.sample_inputs(device, dtype):
+        # Not info.sample_inputs, which looks up the stack and its source for each sample.
+        for sample in info.sample_inputs_func(info, device, dtype, False):
             x, args, kwargs = sample.input, sample.args, sample.kwargs
             want = info.op(x, *args, **kwargs)
             of_kernel = want.dtype in DTYPES
@@ -404,12 +407,12 @@ def test_where_torch_refuses():
     x = random(2, 3)
     with pytest.raises(RuntimeError):
         torch.logsumexp(x, ())  # although torch.logsumexp(x, (), True) is what it is here
-    assert camp_softmax.logsumexp(x, ()).shape == ()
+    assert camp_softmax.logsumexp(x, (), backend="cuda").shape == ()
 
 
 # --- laws -------------------------------------------------------------------------------------------------
 
-LENGTHS = st.sampled_from([1, 3, 8, 33])
+LENGTHS = st.sampled_from([1, 5, 8, 33])  # of two together, only 16 is another kernel
 
 
 @st.composite
