@@ -16,15 +16,17 @@ from camp_softmax.limits import ALIGNMENT, LARGEST
 
 def _writable_cache() -> None:
     """Points tilelang's cache at a temporary folder if its own cannot be written: its import would fail."""
-    folder = Path(os.environ.get("TILELANG_CACHE_DIR") or os.path.expanduser("~/.tilelang/cache"))
     try:
+        folder = Path(os.environ.get("TILELANG_CACHE_DIR") or Path.home() / ".tilelang/cache")
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         warnings.warn(
             f"compiled TileLang kernels are not kept on disk: {error}", RuntimeWarning, stacklevel=2
         )
         os.environ["TILELANG_CACHE_DIR"] = scratch = tempfile.mkdtemp(prefix="tilelang-")
+        if isinstance(error, RuntimeError):  # no home, and tilelang wants to see a cache there
+            os.environ.setdefault("XDG_CACHE_HOME", scratch)
         atexit.register(shutil.rmtree, scratch, ignore_errors=True)
 
 
@@ -40,6 +42,7 @@ for logger in (
 ):  # they log to stdout, some lines on a cold cache only
     logging.getLogger(logger).setLevel(logging.ERROR)
 
+from tilelang.contrib.nvcc import get_nvcc_compiler  # noqa: E402
 from tvm import tirx  # noqa: E402  tilelang brings its own tvm
 from tvm.tirx import PrimFunc  # noqa: E402
 
@@ -108,6 +111,16 @@ class Kernel:
                 f"strides {tensor.stride()} at offset {tensor.data_ptr() % ALIGNMENT}; pass x.clone("
                 "memory_format=torch.contiguous_format)"
             )
+
+
+def require_compiler() -> None:
+    """Raises a RuntimeError where there is no nvcc, which compiles for CUDA devices."""
+    try:
+        nvcc = get_nvcc_compiler()
+    except RuntimeError:  # no CUDA at all
+        nvcc = ""
+    if not shutil.which(nvcc):
+        raise RuntimeError("TileLang needs nvcc on a CUDA device: install the CUDA toolkit, or set CUDA_HOME")
 
 
 def build(program: PrimFunc, device: torch.device | str, *, pass_configs: dict | None = None) -> Kernel:
