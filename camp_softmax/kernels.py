@@ -139,7 +139,7 @@ def _backend(name: str) -> ModuleType:
             compiler = found._runtime(on_gpu)
         else:
             found = importlib.import_module("camp_softmax.tilelang.online")
-            compiler = importlib.import_module(f"camp_softmax.tilelang{'' if on_gpu else '.cpu'}")
+            compiler = importlib.import_module(f"camp_softmax.tilelang.{'nvcc' if on_gpu else 'cpu'}")
     except ImportError as error:
         raise RuntimeError(
             f"backend {name!r} does not work here: {error}; install it, or use backend='torch'"

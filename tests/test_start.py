@@ -19,6 +19,7 @@ import torch
 import camp_softmax
 from camp_softmax import cuda, kernels, tilelang
 from camp_softmax.cuda import host
+from camp_softmax.tilelang import nvcc
 from preloaded import Server
 
 ROOT = Path(__file__).parents[1]
@@ -295,15 +296,15 @@ def test_without_a_compiler(run, variables):
 def test_tilelang_without_nvcc(monkeypatch):
     """On a CUDA device; there, "auto" goes on with the CUDA kernels, for which NVRTC is enough."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(tilelang, "get_nvcc_compiler", lambda: "/no/such/nvcc")
+    monkeypatch.setattr(nvcc, "get_nvcc_compiler", lambda: "/no/such/nvcc")
     kernels._backend.cache_clear()
     try:
         with pytest.raises(
             RuntimeError, match=r"needs nvcc on a CUDA device: install .*, or use backend='to"
         ):
             camp_softmax.softmax(torch.zeros(1, 2), backend="tilelang")
-        monkeypatch.setattr(tilelang, "get_nvcc_compiler", lambda: sys.executable)
-        tilelang.require_compiler()
+        monkeypatch.setattr(nvcc, "get_nvcc_compiler", lambda: sys.executable)
+        nvcc.require_compiler()
     finally:
         kernels._backend.cache_clear()
 

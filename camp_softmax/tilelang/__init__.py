@@ -42,7 +42,6 @@ for logger in (
 ):  # they log to stdout, some lines on a cold cache only
     logging.getLogger(logger).setLevel(logging.ERROR)
 
-from tilelang.contrib.nvcc import get_nvcc_compiler  # noqa: E402
 from tvm import tirx  # noqa: E402  tilelang brings its own tvm
 from tvm.tirx import PrimFunc  # noqa: E402
 
@@ -111,16 +110,6 @@ class Kernel:
                 f"strides {tensor.stride()} at offset {tensor.data_ptr() % ALIGNMENT}; pass x.clone("
                 "memory_format=torch.contiguous_format)"
             )
-
-
-def require_compiler() -> None:
-    """Raises a RuntimeError where there is no nvcc, which compiles for CUDA devices."""
-    try:
-        nvcc = get_nvcc_compiler()
-    except RuntimeError:  # no CUDA at all
-        nvcc = ""
-    if not shutil.which(nvcc):
-        raise RuntimeError("TileLang needs nvcc on a CUDA device: install the CUDA toolkit, or set CUDA_HOME")
 
 
 def build(program: PrimFunc, device: torch.device | str, *, pass_configs: dict | None = None) -> Kernel:

@@ -22,7 +22,8 @@ for module in both:
 
 for module in both:
     columns = torch.vmap(lambda v, m=module: m.softmax(v, -1), in_dims=1)
-    print(f"vmap, {module.__name__}:", rounded(columns(torch.outer(row, row))[0]))
+    y = columns(torch.outer(row, row))
+    print(f"vmap, {module.__name__}:", rounded(y[0]))
 
 
 @torch.compile(fullgraph=True, backend="eager")

@@ -18,7 +18,7 @@ for row in ([1, nan], [1, inf], [-inf, -inf], [-inf, 0]):
 for dtype in (torch.float16, torch.bfloat16, torch.float64):
     x = torch.zeros(2, 0, dtype=dtype, device=device)
     ours, theirs = (m.logsumexp(x, -1) for m in (camp_softmax, torch))
-    print(f"no columns, {ours.dtype}: {ours.tolist()}, torch: {theirs.tolist()}")
+    print(f"0 columns, {ours.dtype}: {ours.tolist()}, torch: {theirs.tolist()}")
 
 counts = torch.tensor([1, 2], device=device)
 print("logsumexp of integers:", camp_softmax.logsumexp(counts).dtype)

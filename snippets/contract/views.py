@@ -1,4 +1,4 @@
-"""How often a call copies a tensor of 4 x 6 x 8, counted by torch's profiler."""
+"""How often a call copies a tensor of 4 x 6 x 8, as torch counts."""
 
 import torch
 from torch.autograd.profiler import profile
