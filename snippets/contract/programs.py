@@ -1,4 +1,4 @@
-"""Derivatives, vmap, torch.compile and autocast, each beside torch's."""
+"""Derivatives, vmap and torch.compile beside torch's, and one call again and again."""
 
 import torch
 
