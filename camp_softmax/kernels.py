@@ -125,16 +125,20 @@ def _backend(name: str) -> ModuleType:
     """The module that implements a backend; a RuntimeError says why it cannot be used here."""
     if name == "torch":
         return torch
-    module = "camp_softmax.tilelang.online" if name == "tilelang" else "camp_softmax.cuda"
+    on_gpu = torch.cuda.is_available()
     try:
-        found = importlib.import_module(module)
-        if name == "cuda" and torch.cuda.is_available():
-            found._runtime(on_gpu=True)
+        if name == "cuda":
+            found = importlib.import_module("camp_softmax.cuda")
+            compiler = found._runtime(on_gpu)
+        else:
+            found = importlib.import_module("camp_softmax.tilelang.online")
+            compiler = importlib.import_module(f"camp_softmax.tilelang.{'nvcc' if on_gpu else 'cpu'}")
     except ImportError as error:
         raise RuntimeError(
             f"backend {name!r} does not work here: {error}; install it, or use backend='torch'"
         ) from error
-    if not torch.cuda.is_available():
-        cpu = {"tilelang": "camp_softmax.tilelang.cpu", "cuda": "camp_softmax.cuda.host"}[name]
-        importlib.import_module(cpu).require_compiler()
+    try:
+        compiler.require_compiler()
+    except RuntimeError as error:
+        raise RuntimeError(f"{error}, or use backend='torch'") from error
     return found

@@ -755,21 +755,9 @@ def test_other_machines(monkeypatch, platform, machine):
 def test_unwritable_cache_is_reported_and_does_without(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/x")  # nobody can make it, root included
     with pytest.warns(RuntimeWarning, match="not kept on disk"):
-        folder = host._cache()
+        folder = host._writable(host._cache())
     assert folder.is_dir()
-    assert host._cache() == folder
-
-
-def test_several_processes_at_once(cold_cache):
-    code = (
-        "import torch; from camp_softmax import cuda; "
-        "print(cuda.softmax(torch.zeros(1, 2), rung='single_read').tolist())"
-    )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT) for _ in range(4)
-    ]
-    assert [process.communicate()[0] for process in processes] == [b"[[0.5, 0.5]]\n"] * 4
-    assert not list(cold_cache.glob("*.tmp"))
+    assert host._writable(host._cache()) == folder
 
 
 def test_no_warnings_in_the_engine(tmp_path):

@@ -13,7 +13,7 @@ from ctypes import c_int
 from pathlib import Path
 
 import torch
-from cuda.bindings import driver
+from cuda.bindings import driver, nvrtc
 from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Program, ProgramOptions, Stream, launch
 from cuda.core.utils import FileStreamProgramCache, make_program_cache_key
 
@@ -54,7 +54,7 @@ def compile(path: Path, arch: str, constants: Constants = ()) -> ObjectCode:
         extra_digest=hashlib.sha256(headers.encode()).digest(),
     )
     try:
-        with FileStreamProgramCache() as cache:  # $XDG_CACHE_HOME/cuda-python/program-cache
+        with _cache() as cache:
             cubin = cache.get(key)
             if not (cubin and cubin.startswith(b"\x7fELF")):  # none yet, or a damaged file
                 cache[key] = cubin = bytes(_compile(source, options, path).code)
@@ -62,6 +62,14 @@ def compile(path: Path, arch: str, constants: Constants = ()) -> ObjectCode:
         warnings.warn(f"compiled CUDA kernels are not kept on disk: {error}", RuntimeWarning, stacklevel=2)
         return _compile(source, options, path)
     return ObjectCode.from_cubin(cubin, name=path.name)
+
+
+def _cache() -> FileStreamProgramCache:
+    """$XDG_CACHE_HOME/cuda-python/program-cache; an OSError says why it cannot be."""
+    try:
+        return FileStreamProgramCache()
+    except RuntimeError as error:  # of pathlib, where the user has no home
+        raise OSError(error) from error
 
 
 def _headers(source: str, folder: Path) -> Iterator[str]:
@@ -95,12 +103,34 @@ def _with_lines(error: Exception, path: Path) -> str:
     return "\n".join(lines)
 
 
+def architecture(device: int) -> str:
+    """What to compile for on CUDA device number `device`, such as "sm_90": the device's own, or, where that
+    is newer than NVRTC, the newest whose machine code it runs.
+
+    Raises:
+        RuntimeError: NVRTC knows none.
+    """
+    major, minor = torch.cuda.get_device_capability(device)
+    _, known = nvrtc.nvrtcGetSupportedArchs()  # 90 for 9.0; code runs on later minor versions, not on others
+    runs = [arch for arch in known if arch // 10 == major and arch % 10 <= minor]
+    if not runs:
+        raise RuntimeError(
+            f"NVRTC does not compile for compute capability {major}.{minor}, only for "
+            f"{', '.join(f'{arch / 10}' for arch in known)}: install another nvidia-cuda-nvrtc"
+        )
+    return f"sm_{max(runs)}"
+
+
+def require_compiler() -> None:
+    """Raises the RuntimeError of `architecture` for the current device."""
+    architecture(torch.cuda.current_device())
+
+
 @functools.cache
 def kernel(path: Path, name: str, device: int, constants: Constants = ()) -> Kernel:
     """The `extern "C"` kernel `name` of a .cuh file, loaded on CUDA device number `device`."""
-    major, minor = torch.cuda.get_device_capability(device)
     with torch.cuda.device(device):
-        return compile(path, f"sm_{major}{minor}", constants).get_kernel(name)
+        return compile(path, architecture(device), constants).get_kernel(name)
 
 
 def run(path: Path, name: str, rows: torch.Tensor, out: torch.Tensor) -> None:

@@ -16,15 +16,17 @@ from camp_softmax.limits import ALIGNMENT, LARGEST
 
 def _writable_cache() -> None:
     """Points tilelang's cache at a temporary folder if its own cannot be written: its import would fail."""
-    folder = Path(os.environ.get("TILELANG_CACHE_DIR") or os.path.expanduser("~/.tilelang/cache"))
     try:
+        folder = Path(os.environ.get("TILELANG_CACHE_DIR") or Path.home() / ".tilelang/cache")
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         warnings.warn(
             f"compiled TileLang kernels are not kept on disk: {error}", RuntimeWarning, stacklevel=2
         )
         os.environ["TILELANG_CACHE_DIR"] = scratch = tempfile.mkdtemp(prefix="tilelang-")
+        if isinstance(error, RuntimeError):  # no home, and tilelang wants to see a cache there
+            os.environ.setdefault("XDG_CACHE_HOME", scratch)
         atexit.register(shutil.rmtree, scratch, ignore_errors=True)
 
 

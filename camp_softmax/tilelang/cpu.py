@@ -11,6 +11,7 @@ which is exact, and round the result once.
 """
 
 import math
+import shutil
 import struct
 
 import tilelang
@@ -34,7 +35,7 @@ def compile(program: PrimFunc) -> tilelang.JITKernel:
 
     Raises:
         TypeError: the program uses bfloat16 or an operation that exists on a GPU only.
-        RuntimeError: there is no C++ compiler.
+        RuntimeError: there is no C++ compiler, or no room for its files.
 
     Example:
         >>> import torch
@@ -49,6 +50,10 @@ def compile(program: PrimFunc) -> tilelang.JITKernel:
     check(program)
     try:
         return tilelang.compile(retarget(program), target="c", execution_backend="cython")
+    except OSError as error:
+        raise RuntimeError(
+            f"{program.attrs['global_symbol']}: a file of the compiler cannot be written: {error}"
+        ) from error
     except Exception as error:  # whatever of TVM or g++ trips over what `check` does not know
         name, reason = program.attrs["global_symbol"], str(error).strip().splitlines()[-1]
         raise TypeError(f"{name}: the CPU target cannot compile it ({reason}); use a CUDA device") from error
@@ -56,7 +61,7 @@ def compile(program: PrimFunc) -> tilelang.JITKernel:
 
 def require_compiler() -> None:
     """Raises the RuntimeError of `compile` where there is no C++ compiler."""
-    if get_cplus_compiler() is None:
+    if not shutil.which(get_cplus_compiler() or ""):
         raise RuntimeError("TileLang's CPU target needs a C++ compiler: install g++, clang++, or set CXX")
 
 
@@ -124,8 +129,12 @@ class _ToLocal(tirx.PyStmtExprMutator):
     def visit_for_(self, op):
         parallel = op.kind == tirx.ForKind.PARALLEL
         kind, hints = (tirx.ForKind.SERIAL, {}) if parallel else (op.kind, op.annotations)
-        body = self.visit_stmt(op.body)
-        return tirx.For(op.loop_var, op.min, op.extent, kind, body, op.thread_binding, hints)
+        body, extent = self.visit_stmt(op.body), op.extent
+        if op.thread_binding is not None and isinstance(extent, tirx.FloorDiv):
+            # A number of blocks is not negative, so both divisions are the same. This one would become a
+            # shift, over which TileLang's prover takes most of the time that a kernel takes to compile.
+            extent = tirx.Div(extent.a, extent.b)
+        return tirx.For(op.loop_var, op.min, extent, kind, body, op.thread_binding, hints)
 
     def visit_call_(self, op):
         arguments = [self.visit_expr(argument) for argument in op.args]

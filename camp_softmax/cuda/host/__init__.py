@@ -23,7 +23,9 @@ vector is not noticed. aarch64 is provided for, with g++, and has not been tried
 """
 
 import atexit
+import contextlib
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
@@ -201,31 +203,53 @@ def _key(*parts: object) -> str:
 
 
 def _built(name: str, commands: list[list[str]], problem: str, source: str = "") -> Path:
-    """A file of the cache, made by the last command if it is not there: under another name first, as others
-    may do the same. The first command reads the source.
+    """A file of the cache, made by the last command if it is not there: under another name first, so that
+    nobody loads half of it. The first command reads the source.
     """
-    library = _cache() / name
-    if library.exists():
+    if os.access(library := _cache() / name, os.R_OK):
         return library
-    file, scratch = tempfile.mkstemp(dir=library.parent, suffix=".tmp")
-    os.close(file)
-    try:
-        commands[-1] += ["-o", scratch]
-        for command in commands:
-            done = subprocess.run(
-                [require_compiler(), *command], input=source, capture_output=True, text=True
-            )
-            if done.returncode:
-                raise RuntimeError(f"{problem}:\n{done.stderr.strip()}")
-        os.replace(scratch, library)
-    finally:
-        Path(scratch).unlink(missing_ok=True)
+    library = _writable(library.parent) / name
+    with _alone(library.with_suffix(".lock")):
+        if library.exists():
+            return library
+        file, scratch = tempfile.mkstemp(dir=library.parent, suffix=".tmp")
+        os.close(file)
+        try:
+            commands[-1] += ["-o", scratch]
+            for command in commands:
+                done = subprocess.run(
+                    [require_compiler(), *command], input=source, capture_output=True, text=True
+                )
+                if done.returncode:
+                    raise RuntimeError(f"{problem}:\n{done.stderr.strip()}")
+            os.replace(scratch, library)
+        finally:
+            Path(scratch).unlink(missing_ok=True)
     return library
 
 
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Others who want the same wait, so that it is compiled once. The lock ends with its process."""
+    with path.open("w") as file:
+        with contextlib.suppress(OSError):  # not every file system has locks; then all of them compile
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
 def _cache() -> Path:
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "camp_softmax" / "host"
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:  # of pathlib, where the user has no home
+        return _scratch(str(error))
+    return home / "camp_softmax" / "host"
+
+
+def _writable(folder: Path) -> Path:
+    """The folder, or another one where it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()

@@ -1,0 +1,25 @@
+"""How often a call copies a tensor of 4 x 6 x 8, as torch counts."""
+
+import torch
+from torch.autograd.profiler import profile
+
+import camp_softmax
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+x = torch.randn(4, 6, 8, device=device)
+flat = torch.randn(4 * 6 * 8 + 1, device=device)
+
+
+def copies(x, dim):
+    with profile(use_kineto=False) as seen:
+        camp_softmax.softmax(x, dim, backend="cuda")
+    return sum(event.name == "aten::copy_" for event in seen.function_events)
+
+
+print("dim=-1:", copies(x, -1))
+print("dim=-1 of x[1:]:", copies(x[1:], -1))
+print("dim=-1 of flat[1:], not aligned:", copies(flat[1:].view(4, 6, 8), -1))
+print("dim=-1 of every second row:", copies(x[:, ::2], -1))
+print("dim=-1 of a row expanded:", copies(x[:1, :1].expand(4, 6, 8), -1))
+print("dim=1 of x.transpose(1, 2):", copies(x.transpose(1, 2), 1))
+print("dim=1:", copies(x, 1))
