@@ -1,4 +1,4 @@
-"""Derivatives, vmap and torch.compile beside torch's, and one call again and again."""
+"""Derivatives, vmap and torch.compile beside torch's; the same call again."""
 
 import torch
 
