@@ -35,116 +35,57 @@ ROOT = Path(__file__).parents[1]
 CACHE = ROOT / ".cache" / "mutants"  # compiled kernels: those of the package are compiled once
 
 PRELOADED = ("torch", "tilelang", "hypothesis", "torch.testing._internal.common_methods_invocations")
-SLOW = (
-    "import or without or main or unwritable or gradcheck or opcheck or samples or compiled or laws or parts"
-)
-API = (
-    "tests/test_api.py",
-    "tests/test_operator.py",
-    "-k",
-    f"not ({SLOW} or cuda_kernel or plan or derivatives)",
-)
-SOFTMAX, CUDA, HOST, OPERATOR = (
-    f"tests/test_{name}.py" for name in ("softmax", "cuda", "cuda_host", "operator")
-)
-TILELANG = "tests/test_tilelang.py"
-ROWS = "test_values or bit_values and (random or inf or underflow or lowest) or tutorial and not 4096 or any_dim or 255 or 256 or misaligned"
-# Each file, and what pytest runs for its mutants, quickest to fail first.
-TARGETS: dict[str, tuple[str, ...]] = {
-    "camp_softmax/cuda/row.cuh": (
-        SOFTMAX,
-        HOST,
-        "--backend",
-        "cuda",
-        "-k",
-        f"{ROWS} or any_schedule and single",
-    ),
-    "camp_softmax/cuda/reduce.cuh": (
-        CUDA,
-        HOST,
-        "-k",
-        "test_lengths and three_pass and not 100003 or any_schedule and three",
+SLOW = "gradcheck or opcheck or samples or compiled or laws or parts or permutation or cuda_kernel or a_plan"
+API = f"not ({SLOW} or derivatives or import or without or main or unwritable or tilelang)"
+FEW = "test_values and random or tutorial and not 4096 or any_dim or empty or views or negative or contiguous"
+ROWS = """not tilelang and (test_values or bit_values and (random or inf or underflow or lowest)
+    or tutorial and not 4096 or any_dim or 255 or 256 or misaligned)"""
+# Each file: the modules of tests, and which of these tests, the quickest to fail first. What takes long, or
+# compiles many kernels, is left out where the rest sees the same.
+TARGETS = {
+    "camp_softmax/cuda/reduce.cuh": ("cuda cuda_host", "not 100003 and three_pass and (lengths or schedule)"),
+    "camp_softmax/cuda/three_pass.cuh": (
+        "cuda cuda_host",
+        "not 100003 and three_pass and (test_values or lengths or schedule)",
     ),
     "camp_softmax/cuda/online.cuh": (
-        CUDA,
-        HOST,
-        "-k",
-        "(test_values or test_lengths) and online and not 100003 or any_schedule and online",
+        "cuda cuda_host",
+        "not 100003 and online and (test_values or lengths or schedule)",
     ),
-    "camp_softmax/cuda/three_pass.cuh": (
-        CUDA,
-        HOST,
-        "-k",
-        "(test_values or test_lengths) and three_pass and not 100003 or any_schedule and three",
-    ),
-    "camp_softmax/cuda/single_read.cuh": (
-        SOFTMAX,
-        HOST,
-        "--backend",
-        "cuda",
-        "-k",
-        f"{ROWS} or any_schedule and single",
-    ),
-    "camp_softmax/tilelang/rows.py": (
-        SOFTMAX,
-        TILELANG,
-        "--backend",
-        "tilelang",
-        "-k",
-        "test_values or bit_values and random or rows_are or bad_rows",
-    ),
-    "camp_softmax/tilelang/online.py": (
-        SOFTMAX,
-        TILELANG,
-        "--backend",
-        "tilelang",
-        "-k",
-        "test_values or bad_blocks or bad_rows or other_blocks or tutorial and (1-1 or 7)",
-    ),
-    "camp_softmax/kernels.py": (
-        SOFTMAX,
-        *API[:-1],
-        f"{API[-1]} and not bit_ and not test_values and not 4096 or test_values and random",
-    ),
-    "camp_softmax/api.py": API,
+    "camp_softmax/cuda/row.cuh": ("softmax cuda_host", f"{ROWS} or any_schedule and single"),
+    "camp_softmax/cuda/single_read.cuh": ("softmax cuda_host", f"{ROWS} or any_schedule and single"),
     "camp_softmax/cuda/cluster.cuh": (
-        CUDA,
-        HOST,
-        "-k",
+        "cuda cuda_host",
         "test_values and cluster and (float32 or random) or any_schedule and cluster",
     ),
     "camp_softmax/cuda/backward.cuh": (
-        OPERATOR,
-        HOST,
-        "-k",
-        "test_gradients and cuda or nan and cuda or cuda_kernel and (3- or 100-) or gradient_under",
+        "operator cuda_host",
+        "cuda and (test_gradients or nan) or cuda_kernel and (3- or 100-) or gradient_under",
     ),
-    "camp_softmax/cuda/plan.py": (
-        "camp_softmax/cuda/plan.py",
-        CUDA,
-        OPERATOR,
-        "-k",
-        "plan and not compile or too_long",
+    "camp_softmax/cuda/plan.py": ("cuda operator", "plan and not compile or too_long"),
+    "camp_softmax/tilelang/rows.py": (
+        "softmax tilelang",
+        "not cuda and (test_values or bit_values and random) or rows_are or bad_rows",
     ),
-    "camp_softmax/operators.py": (
-        OPERATOR,
-        "-k",
-        "not (samples or compiled or laws or parts or cuda_kernel or plan or tilelang or permut)",
+    "camp_softmax/tilelang/online.py": (
+        "softmax tilelang",
+        "not cuda and (test_values and not single_read and not cluster or tutorial and (1-1 or 7)) "
+        "or bad_blocks or bad_rows or other_blocks",
     ),
-    "camp_softmax/reference.py": ("camp_softmax/reference.py", "tests/test_reference.py"),
+    "camp_softmax/kernels.py": ("softmax api operator", f"({FEW}) or api and ({API}) or operator and ({API})"),
+    "camp_softmax/api.py": ("api operator", API),
+    "camp_softmax/operators.py": ("operator", f"not ({SLOW} or tilelang)"),
+    "camp_softmax/reference.py": ("reference", ""),
     "camp_softmax/tilelang/single_read.py": (
-        TILELANG,
-        "-k",
+        "tilelang",
         "single_read and not cuda and not 65536 and not 65535 or too_long",
     ),
     "camp_softmax/tilelang/backward.py": (
-        OPERATOR,
-        TILELANG,
-        "-k",
-        "(test_gradients or nan) and tilelang or tilelang_kernel or of_the_gradient",
+        "operator tilelang",
+        "tilelang and (test_gradients or nan) or tilelang_kernel or of_the_gradient",
     ),
-    "camp_softmax/tilelang/attention.py": ("tests/test_attention.py",),
-    "camp_softmax/tilelang/cluster.py": (TILELANG, "-k", "cluster or too_long"),
+    "camp_softmax/tilelang/attention.py": ("attention", ""),
+    "camp_softmax/tilelang/cluster.py": ("tilelang", "cluster or too_long"),
 }
 
 # --- operators ------------------------------------------------------------------------------------
@@ -380,7 +321,9 @@ def run(file: str, made: list[Mutant], tree: Path, told: IO[str]) -> None:
         "-W",
         "ignore::pytest.PytestAssertRewriteWarning",
     ]  # what is imported already is not rewritten
-    pytest.main([*options, *TARGETS[file]], plugins=[Trials(file, made, told)])
+    modules, which = TARGETS[file]
+    tests = [*([file] if file.endswith(".py") else []), *(f"tests/test_{name}.py" for name in modules.split())]
+    pytest.main([*options, *tests, "-k", which], plugins=[Trials(file, made, told)])
     os._exit(1)
 
 

@@ -19,7 +19,7 @@ import pathlib, sys
 sys.path.insert(0, sys.argv.pop(1))
 import mutation
 mutation.ROOT = pathlib.Path.cwd()
-mutation.TARGETS = {"tiny.py": ("tests",)}
+mutation.TARGETS = {"tiny.py": ("tiny", "")}
 mutation.preload = lambda: None
 mutation.main()
 """
