@@ -24,6 +24,7 @@ import tempfile
 import time
 import tokenize
 import tomllib
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,8 +39,8 @@ PRELOADED = ("torch", "tilelang", "hypothesis", "torch.testing._internal.common_
 SLOW = "gradcheck or opcheck or samples or compiled or laws or parts or permutation or cuda_kernel or a_plan"
 API = f"not ({SLOW} or derivatives or import or without or main or unwritable or tilelang)"
 FEW = "test_values and random or tutorial and not 4096 or any_dim or empty or views or negative or contiguous"
-ROWS = """not tilelang and (test_values or bit_values and (random or inf or underflow or lowest)
-    or tutorial and not 4096 or any_dim or 255 or 256 or misaligned)"""
+CASES = "test_values or bit_values and (random or inf or underflow or lowest)"
+ROWS = f"not tilelang and ({CASES} or tutorial and not 4096 or any_dim or 255 or 256 or misaligned)"
 # Each file: the modules of tests, and which of these tests, the quickest to fail first. What takes long, or
 # compiles many kernels, is left out where the rest sees the same.
 TARGETS = {
@@ -72,7 +73,10 @@ TARGETS = {
         "not cuda and (test_values and not single_read and not cluster or tutorial and (1-1 or 7)) "
         "or bad_blocks or bad_rows or other_blocks",
     ),
-    "camp_softmax/kernels.py": ("softmax api operator", f"({FEW}) or api and ({API}) or operator and ({API})"),
+    "camp_softmax/kernels.py": (
+        "softmax api operator",
+        f"({FEW}) or api and ({API}) or operator and ({API})",
+    ),
     "camp_softmax/api.py": ("api operator", API),
     "camp_softmax/operators.py": ("operator", f"not ({SLOW} or tilelang)"),
     "camp_softmax/reference.py": ("reference", ""),
@@ -310,21 +314,24 @@ class Trials:
         os._exit(0)
 
 
-def run(file: str, made: list[Mutant], tree: Path, told: IO[str]) -> None:
-    """In a process of its own."""
-    os.chdir(tree)
-    for stream in (1, 2):
-        os.dup2(os.open(tree / f"output{stream}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
-    os.environ |= {"TILELANG_CACHE_DIR": str(CACHE), "XDG_CACHE_HOME": str(CACHE)}
-    options = ["-x", "-q", "-s", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    options += [
-        "-W",
-        "ignore::pytest.PytestAssertRewriteWarning",
-    ]  # what is imported already is not rewritten
-    modules, which = TARGETS[file]
-    tests = [*([file] if file.endswith(".py") else []), *(f"tests/test_{name}.py" for name in modules.split())]
-    pytest.main([*options, *tests, "-k", which], plugins=[Trials(file, made, told)])
-    os._exit(1)
+def run(file: str, made: list[Mutant], tree: Path, told: Path) -> None:
+    """In a fork of its own, which ends here."""
+    try:
+        os.chdir(tree)
+        output = os.open(tree.with_suffix(".txt"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.environ |= {"TILELANG_CACHE_DIR": str(CACHE), "XDG_CACHE_HOME": str(CACHE)}
+        modules, which = TARGETS[file]
+        tests = [file] if file.endswith(".py") else []
+        tests += [f"tests/test_{name}.py" for name in modules.split()]
+        options = ["-x", "-q", "-s", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported already
+        with told.open("w") as stream:
+            pytest.main([*options, *tests, "-k", which], plugins=[Trials(file, made, stream)])
+    finally:
+        traceback.print_exc()
+        os._exit(1)
 
 
 def tried(file: str, made: list[Mutant], trees: list[Path]) -> list[Result]:
@@ -333,15 +340,14 @@ def tried(file: str, made: list[Mutant], trees: list[Path]) -> list[Result]:
     for place, tree in enumerate(trees):
         pid = os.fork()
         if not pid:
-            with told[place].open("w") as stream:
-                run(file, made[place :: len(trees)], tree, stream)
+            run(file, made[place :: len(trees)], tree, told[place])
         pids.append(pid)
     for pid, tree in zip(pids, trees, strict=True):
         if os.waitpid(pid, 0)[1]:
-            sys.exit((tree / "output1").read_text() + (tree / "output2").read_text())
+            sys.exit(tree.with_suffix(".txt").read_text("utf-8", errors="replace"))
     results = [Result("")] * len(made)
     for place, path in enumerate(told):
-        lines = path.read_text().splitlines()[1:]
+        lines = path.read_text("utf-8").splitlines()[1:]  # the first is of the file as it is
         results[place :: len(trees)] = [Result(*json.loads(line)) for line in lines]
     return results
 
