@@ -37,7 +37,11 @@ CACHE = ROOT / ".cache" / "mutants"  # compiled kernels: those of the package ar
 
 PRELOADED = ("torch", "tilelang", "hypothesis", "torch.testing._internal.common_methods_invocations")
 ASKED = "api and not (import or without or main or unwritable)"  # what starts an interpreter takes long
-ROWS = "not tilelang and (test_values or bit_values and random or 256) or any_schedule and single"
+ROWS = (
+    "not tilelang and not online and not three_pass and not cluster and (test_values or 768 "
+    "or bit_values and (random or spike) or tutorial and not 256 and not 513 and not 4096) "
+    "or underflow and cluster and float32 or any_schedule and single"
+)
 # Each file: the modules of tests, and which of these tests, the quickest to fail first. What takes long, or
 # compiles many kernels, is left out where the rest sees the same.
 TARGETS = {
@@ -50,8 +54,8 @@ TARGETS = {
         "cuda cuda_host",
         "not 100003 and online and (test_values or lengths or schedule)",
     ),
-    "camp_softmax/cuda/row.cuh": ("softmax cuda_host", ROWS),
-    "camp_softmax/cuda/single_read.cuh": ("softmax cuda_host", ROWS),
+    "camp_softmax/cuda/row.cuh": ("softmax cuda cuda_host", ROWS),
+    "camp_softmax/cuda/single_read.cuh": ("softmax cuda cuda_host", ROWS),
     "camp_softmax/cuda/cluster.cuh": (
         "cuda cuda_host",
         "test_values and cluster and (random or float32 and (inf or underflow)) or any_schedule and cluster",
