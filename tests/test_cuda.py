@@ -235,6 +235,20 @@ def test_values(rung, dtype, case, device):
     check(rung, CASES[case]().to(device, dtype))
 
 
+# CASES have rows of a whole warp. A block merges the states of its warps; the rows of a warp are kept apart.
+OTHER_ROWS = {
+    "of a block": lambda x: x.repeat(1, 2),
+    "of a part of a warp": lambda x: x[:, 224:289] + 500 * (torch.arange(len(x)) % 2).view(-1, 1),
+}
+
+
+@DEVICES
+@pytest.mark.parametrize("rows", OTHER_ROWS)
+def test_values_of_other_rows(rows, device):
+    for case in ("random", "uniform -1000", "descending tiles", "all -inf", "lowest", "underflow"):
+        check("single_read", OTHER_ROWS[rows](CASES[case]()).to(device))
+
+
 def writes_outside(path: Path, kernel: str) -> int:
     """How many places around the result a kernel changes, for a row that fills no block."""
     memory = torch.full((3 * plan.BLOCK,), 7.0, device="cuda")

@@ -15,9 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import camp_softmax
 from camp_softmax import cuda, kernels, reference
 from camp_softmax.cuda import plan
-from camp_softmax.limits import DTYPES
+from camp_softmax.limits import DTYPES, LARGEST
 from camp_softmax.operators import OPERATORS as REGISTERED
 from camp_softmax.tilelang import backward as tilelang_backward
+from camp_softmax.tilelang import cpu
 from cases import CASES, CHECKS, INF, NAN, M, check_gradient, compare, expected_gradient, random
 
 NAMES = list(CHECKS)
@@ -63,7 +64,7 @@ def test_dtype(name, given, wanted, device):
     torch.testing.assert_close(y, want, rtol=2 * reference.UNIT_ROUNDOFF.get(y.dtype, 1e-15) * 8, atol=0)
 
 
-@pytest.mark.parametrize("dim", [(0, 1), (2, 0), (-1,), [1, 2], (), (0, 1, 2)])
+@pytest.mark.parametrize("dim", [(0, 1), (2, 0), (-2,), 1, [1, 2], (), (0, 1, 2)])
 @pytest.mark.parametrize("keepdim", [False, True])
 def test_several_dimensions(dim, keepdim, device):
     x = random(6, 20).view(4, 5, 6).to(device).requires_grad_()
@@ -475,6 +476,36 @@ def test_a_missing_backend_is_found_out_once(monkeypatch):
         assert kernels._cuda() is None
     finally:
         kernels._cuda.cache_clear()
+
+
+def test_who_is_asked(monkeypatch, device):
+    """The backend that is named, for the gradient too; "auto" is CUDA on a CUDA device, TileLang on a CPU."""
+    asked, of = [], kernels._backend
+    monkeypatch.setattr(kernels, "_backend", lambda name: asked.append(name) or of(name))
+    auto = "cuda" if device == "cuda" else "tilelang"
+    x = torch.zeros(2, 3, device=device, requires_grad=True)
+    for named, wanted in {"auto": auto, "cuda": "cuda", "nvidia": "cuda", "tilelang": "tilelang"}.items():
+        y = ours("softmax", named)(x)
+        assert set(asked) == {wanted}
+        asked.clear()
+        y[0, 0].backward()
+        assert set(asked) == {wanted}
+        asked.clear()
+
+
+def test_a_compiler_is_needed_on_a_cpu_only(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(cpu, "require_compiler", lambda: pytest.fail("asked for a compiler"))
+    kernels._backend.__wrapped__("tilelang")
+
+
+def test_as_many_rows_as_the_kernels_count():
+    kernels._check_count("softmax", torch.zeros(1, 2).expand(LARGEST, 2), 2)
+    rows = torch.zeros(1, 2).expand(LARGEST + 1, 2)
+    with pytest.raises(ValueError, match="expected up to 2147483647 rows"):
+        kernels._check_count("softmax", rows, 2)
+    with pytest.raises(ValueError, match="expected up to 2147483647 rows"):
+        REGISTERED["softmax_backward"](rows, rows, 1, "cuda")
 
 
 def test_the_tilelang_kernel_is_checked():
