@@ -41,7 +41,8 @@ ASKED = "api and not (import or without or main or unwritable)"  # what starts a
 ROWS = (
     "not tilelang and not online and not three_pass and not cluster and (test_values or other_rows "
     "or bit_values and (random or spike) or tutorial and not 256 and not 513 and not 4096) "
-    "or underflow and cluster and float32 or any_schedule and single"
+    "or underflow and cluster and float32 or no_warnings and single "
+    "or any_schedule and single"
 )
 # Each file: the modules of tests, and which of these tests, the quickest to fail first. What takes long, or
 # compiles many kernels, is left out where the rest sees the same.
@@ -59,11 +60,13 @@ TARGETS = {
     "camp_softmax/cuda/single_read.cuh": ("softmax cuda cuda_host", ROWS),
     "camp_softmax/cuda/cluster.cuh": (
         "cuda cuda_host",
-        "test_values and cluster and (random or float32 and (inf or underflow)) or any_schedule and cluster",
+        "test_values and cluster and (random or float32 and (inf or underflow)) "
+        "or (any_schedule or no_warnings) and cluster",
     ),
     "camp_softmax/cuda/backward.cuh": (
         "operator cuda_host",
-        "cuda and (test_gradients or nan) or cuda_kernel and 3- or gradient_under",
+        "cuda and (test_gradients or nan) or cuda_kernel and 3- or gradient_under "
+        "or no_warnings and backward",
     ),
     "camp_softmax/cuda/plan.py": ("cuda operator", "plan and not compile or too_long"),
     "camp_softmax/tilelang/rows.py": (

@@ -238,6 +238,7 @@ def test_values(rung, dtype, case, device):
 # CASES have rows of a whole warp. A block merges the states of its warps; the rows of a warp are kept apart.
 OTHER_ROWS = {
     "of a block": lambda x: x.repeat(1, 2),
+    "of a lane": lambda x: x[:, 254:258].contiguous(),
     "of a part of a warp": lambda x: x[:, 224:289] + 500 * (torch.arange(len(x)) % 2).view(-1, 1),
 }
 
