@@ -119,6 +119,15 @@ def test_a_plan_has_room_for_every_vector(rung, dtype):
         assert aligned or lanes >= width - 1  # a lane for each element before and after the vectors
 
 
+def test_which_plans_reduce():
+    """The checker takes from it how many elements a kernel may write."""
+    assert plan.one_block_a_row("online", "logsumexp").reduces
+    assert not plan.one_block_a_row("online", "softmax").reduces
+    for make in READ_ONCE.values():
+        assert make(100, torch.float32, "LOGSUMEXP", True).reduces
+        assert not make(100, torch.float32, "SOFTMAX", True).reduces
+
+
 def test_rows_that_are_too_long_for_a_rung():
     for rung, longest in (("single_read", 65_536), ("cluster", 524_288)):
         with pytest.raises(ValueError, match=f"{rung}: expected rows of up to {longest}"):

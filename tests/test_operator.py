@@ -154,8 +154,12 @@ def test_a_plan_of_the_gradient_has_room_for_every_vector(dtype):
         assert made.threads == sizes["THREADS"] <= 1024
         assert lanes * sizes["ITEMS"] >= length // width
         assert aligned or lanes >= width - 1
+    for length in (longest + 1, LARGEST):
+        made = plan.backward(length, dtype, "SOFTMAX", length % width == 0)
+        assert dict(made.constants)["WHOLE_ROW"] == "false"
+        assert made.threads <= 1024
     with pytest.raises(ValueError, match="backward: expected rows of up to 2147483647"):
-        plan.backward(2**31, dtype, "SOFTMAX", True)
+        plan.backward(LARGEST + 1, dtype, "SOFTMAX", True)
 
 
 @NAME
