@@ -172,7 +172,7 @@ def sites(text: str, python: bool) -> Iterator[tuple[int, int, str]]:
     for found in re.finditer(INITIAL, kept):
         yield *found.span(), "0"
         if found[0].startswith("-"):
-            yield *found.span(), found[0][1:]
+            yield found.start(), found.start() + 1, ""
     yield from _guards_of_python(kept) if python else _guards_of_cuda(kept)
     ending, nothing = (r"[\0 ]*$", "pass") if python else (";", "")
     for found in re.finditer(

@@ -349,6 +349,11 @@ def test_bad_blocks_are_refused(blocks, error, message):
             getattr(online, operator)(good(), **blocks)
 
 
+def test_the_smallest_and_the_largest_tile():
+    online._check_blocks(1, 1, 32)
+    online._check_blocks(1024, 128, 1024)
+
+
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
