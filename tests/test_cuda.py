@@ -113,6 +113,8 @@ def test_a_plan_has_room_for_every_vector(rung, dtype):
             assert chosen.threads == sizes["THREADS"] + 32 <= 1024
             assert chosen.shared <= 220 * 1024
             assert sizes["STAGES"] * sizes["STAGE"] >= sizes["ITEMS"]
+            assert chosen.shared == sizes["STAGES"] * sizes["STAGE"] * sizes["THREADS"] * plan.VECTOR
+            assert chosen.in_flight >= 1
             lanes = sizes["THREADS"]
             vectors = math.ceil(math.ceil(vectors / chosen.blocks) / 8) * 8
         assert lanes * sizes["ITEMS"] >= vectors
