@@ -75,7 +75,8 @@ TARGETS = {
     ),
     "camp_softmax/tilelang/online.py": (
         "softmax tilelang",
-        "not cuda and test_values and not single_read and not cluster or bad_blocks or bad_rows or touched",
+        "not cuda and test_values and not single_read and not cluster or bad_blocks or bad_rows or smallest "
+        "or touched or generated and (vectors_where and float32 or first)",
     ),
     "camp_softmax/kernels.py": (
         "softmax api operator cuda_host",
@@ -83,14 +84,14 @@ TARGETS = {
         "or operator and (nothing or same_bits or missing or who or compiler or as_many) or no_cuda_core",
     ),
     "camp_softmax/api.py": (
-        "api operator",
-        f"{ASKED} or scalar or dtype or several or autocast or lazy or grad_mode or traced or subclasses "
-        "or plain_call or refuses or compiled and eager-softmax or test_vmap",
+        "api operator softmax",
+        f"{ASKED} or negative or dual or scalar or dtype or several or autocast or lazy or grad_mode "
+        "or traced or subclasses or plain_call or refuses or compiled and eager-softmax or test_vmap",
     ),
     "camp_softmax/operators.py": (
         "operator",
         "not tilelang and (scalar or gradients and float32 or nan or views or nothing or second or grad_mode "
-        "or derivatives or vmap or traced or subclasses or compiled and aot or gradcheck)",
+        "or derivatives or dual or vmap or traced or subclasses or compiled and aot or gradcheck)",
     ),
     "camp_softmax/reference.py": ("reference", ""),
     "camp_softmax/tilelang/single_read.py": (

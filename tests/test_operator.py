@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -253,6 +254,16 @@ def test_derivatives_of_derivatives(name, device):
     ):
         got, want = transformed(weighted(ours(name), w)), transformed(weighted(getattr(torch, name), w))
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+@NAME
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's own, in make_dual
+def test_dual_numbers(name, device):
+    """Forward mode by itself, without torch.func."""
+    x, tangent = random(3, 5).to(device), random(5, 3).T.to(device)
+    with forward_ad.dual_level():
+        got, want = (f(forward_ad.make_dual(x, tangent), -1) for f in (ours(name), getattr(torch, name)))
+        torch.testing.assert_close(*(forward_ad.unpack_dual(y).tangent for y in (got, want)))
 
 
 @NAME
