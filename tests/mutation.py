@@ -19,6 +19,7 @@ import re
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -105,6 +106,10 @@ TARGETS = {
     "camp_softmax/tilelang/attention.py": ("attention", ""),
     "camp_softmax/tilelang/cluster.py": ("tilelang", "cluster or too_long"),
 }
+
+# The kernels that are wrong by name, and what rejects them.
+NAMED = [f"tests/test_{name}.py" for name in ("mistakes", "attention", "cuda_host")]
+REJECTS = "is_rejected or mistake_is_seen or of_the_mistakes or left_out"
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -437,6 +442,11 @@ def main() -> None:
                 total += count
                 problems += found
     print(row("in all", total))
+    if NAMED and not options.only:
+        print("the kernels that are wrong by name:", flush=True)
+        command = [sys.executable, "-m", "pytest", "-q", *NAMED, "-k", REJECTS]
+        if subprocess.run(command, cwd=ROOT, check=False).returncode:
+            problems.append("a kernel that is wrong by name is not rejected")
     sys.exit("\n".join(problems) or 0)
 
 

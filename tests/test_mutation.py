@@ -20,6 +20,7 @@ sys.path.insert(0, sys.argv.pop(1))
 import mutation
 mutation.ROOT = pathlib.Path.cwd()
 mutation.TARGETS = {"tiny.py": ("tiny", "")}
+mutation.NAMED = []
 mutation.preload = lambda: None
 mutation.main()
 """
