@@ -1,11 +1,7 @@
 """The TileLang kernels beside the operator: their arguments, the guards before a launch, the CPU target."""
 
-import ctypes
 import functools
-import mmap
-import os
 import re
-import warnings
 
 import pytest
 import tilelang
@@ -90,40 +86,6 @@ def test_nothing_is_read_or_written_outside_the_rows(rung, M):
     check_softmax(lambda x: out, x.to(DEVICE))
     out.fill_(7)
     assert (memory == 7).all()
-
-
-def at_the_end_of_memory(x: torch.Tensor) -> torch.Tensor:
-    """A copy whose next byte is nobody's: who touches it ends the process."""
-    size, page = x.numel() * x.itemsize, mmap.PAGESIZE
-    end = -(-size // page) * page
-    memory = mmap.mmap(-1, end + page)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    assert not ctypes.CDLL(None).mprotect(ctypes.c_void_p(address + end), page, 0)
-    return torch.frombuffer(memory, dtype=x.dtype, count=x.numel(), offset=end - size).view(x.shape).copy_(x)
-
-
-@pytest.mark.skipif(HAS_GPU, reason="the memory is a CPU's")
-@pytest.mark.parametrize(
-    ("factory", "cut"),
-    [
-        (online.softmax_kernel, (16, 256, 256)),
-        (online.log_softmax_kernel, (16, 256, 256)),
-        (online.logsumexp_kernel, (16, 256, 256)),
-        (single_read.kernel, ("softmax",)),
-        (backward.backward_kernel, ("softmax",)),
-    ],
-    ids=name,
-)
-def test_nothing_is_touched_beyond_the_end(factory, cut):
-    compiled = rows.kernel(factory, 513, "float32", *cut, device=torch.device("cpu"), options=())
-    shapes = [(4, 513)[: len(buffer.shape)] for buffer in compiled.buffers]
-    tensors = [at_the_end_of_memory(torch.zeros(shape)) for shape in shapes]
-    with warnings.catch_warnings(action="ignore"):  # of threads, which the kernel has none of
-        pid = os.fork()
-    if not pid:
-        compiled(*tensors)
-        os._exit(0)
-    assert os.waitpid(pid, 0)[1] == 0
 
 
 @GPU
