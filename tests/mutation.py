@@ -82,12 +82,14 @@ TARGETS = {
     "camp_softmax/kernels.py": (
         "softmax api operator cuda_host",
         f"{ASKED} or test_values and (random or one) or any_dim or empty or views or negative or contiguous "
-        "or operator and (nothing or same_bits or missing or who or compiler or as_many) or no_cuda_core",
+        "or operator and (nothing or same_bits or missing or who or compiler or runtime or as_many) "
+        "or no_cuda_core or without_tilelang",
     ),
     "camp_softmax/api.py": (
         "api operator softmax",
         f"{ASKED} or negative or dual or scalar or dtype or several or autocast or lazy or grad_mode "
-        "or traced or subclasses or plain_call or refuses or compiled and eager-softmax or test_vmap or samples and logsumexp",
+        "or traced or subclasses or plain_call or refuses or compiled and eager-softmax or test_vmap "
+        "or samples and logsumexp",
     ),
     "camp_softmax/operators.py": (
         "operator",

@@ -514,6 +514,16 @@ def test_a_compiler_is_needed_on_a_cpu_only(monkeypatch):
     kernels._backend.__wrapped__("tilelang")
 
 
+def test_a_gpu_needs_its_runtime(monkeypatch):
+    def missing(on_gpu):
+        raise ImportError("no cuda-core")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(cuda, "_runtime", missing)
+    with pytest.raises(RuntimeError, match="backend 'cuda' does not work here: no cuda-core"):
+        kernels._backend.__wrapped__("cuda")
+
+
 def test_as_many_rows_as_the_kernels_count():
     kernels._check_count("softmax", torch.zeros(1, 2).expand(LARGEST, 2), 2)
     rows = torch.zeros(1, 2).expand(LARGEST + 1, 2)
