@@ -15,7 +15,7 @@ endif
 export NO_MKDOCS_2_WARNING := 1
 unexport PYTHONDONTWRITEBYTECODE # .venv is not compiled when it is installed: what one process compiles, the next must find
 
-.PHONY: python serve site publish offline test check gpu bench clean
+.PHONY: python serve site publish offline test check mutants gpu bench clean
 
 serve: $(READY)  ## the site in both languages, rebuilt on every change
 	$(RUN) mkdocs serve
@@ -41,6 +41,9 @@ check: test  ## what CI runs: the tests, then lint, types, a strict build and a 
 	$(BIN)zizmor --offline --quiet .github
 	$(RUN) mkdocs build --strict
 	$(RUN) pytest tests/browser -n auto
+
+mutants: $(READY)  ## changes the package in one place after the other: which change does no test see? takes an hour or two
+	$(RUN) tests.mutation
 
 gpu: $(READY)  ## the tests and blocks on this machine's GPU, stamped in docs/verified.json
 	$(RUN) pytest --codeblocks README.md README.zh.md docs camp_softmax tests -n auto --stamp docs/verified.json

@@ -67,6 +67,11 @@ def test_bad_dimensions_of_logsumexp(arguments, error, message):
         torch.logsumexp(x, *arguments)
 
 
+def test_logsumexp_over_dimensions_of_no_tensor():
+    with pytest.raises(TypeError, match="expected a tensor, got list"):
+        logsumexp([1.0, 2.0], (0,))
+
+
 @OPERATORS
 @pytest.mark.parametrize("name", ["tilelang", "cuda", "nvidia"])
 def test_other_dtypes_are_refused_by_the_kernels(operator, name):

@@ -113,10 +113,21 @@ def test_a_plan_has_room_for_every_vector(rung, dtype):
             assert chosen.threads == sizes["THREADS"] + 32 <= 1024
             assert chosen.shared <= 220 * 1024
             assert sizes["STAGES"] * sizes["STAGE"] >= sizes["ITEMS"]
+            assert chosen.shared == sizes["STAGES"] * sizes["STAGE"] * sizes["THREADS"] * plan.VECTOR
+            assert chosen.in_flight >= 1
             lanes = sizes["THREADS"]
             vectors = math.ceil(math.ceil(vectors / chosen.blocks) / 8) * 8
         assert lanes * sizes["ITEMS"] >= vectors
         assert aligned or lanes >= width - 1  # a lane for each element before and after the vectors
+
+
+def test_which_plans_reduce():
+    """The checker takes from it how many elements a kernel may write."""
+    assert plan.one_block_a_row("online", "logsumexp").reduces
+    assert not plan.one_block_a_row("online", "softmax").reduces
+    for make in READ_ONCE.values():
+        assert make(100, torch.float32, "LOGSUMEXP", True).reduces
+        assert not make(100, torch.float32, "SOFTMAX", True).reduces
 
 
 def test_rows_that_are_too_long_for_a_rung():
@@ -233,6 +244,21 @@ def test_values(rung, dtype, case, device):
     if (rung, device) == ("single_read", "cpu"):
         pytest.skip("test_softmax.py has it")
     check(rung, CASES[case]().to(device, dtype))
+
+
+# CASES have rows of a whole warp. A block merges the states of its warps; the rows of a warp are kept apart.
+OTHER_ROWS = {
+    "of a block": lambda x: x.repeat(1, 2),
+    "of a lane": lambda x: x[:, 254:258].contiguous(),
+    "of a part of a warp": lambda x: x[:, 224:289] + 500 * (torch.arange(len(x)) % 2).view(-1, 1),
+}
+
+
+@DEVICES
+@pytest.mark.parametrize("rows", OTHER_ROWS)
+def test_values_of_other_rows(rows, device):
+    for case in ("random", "uniform -1000", "descending tiles", "all -inf", "lowest", "underflow"):
+        check("single_read", OTHER_ROWS[rows](CASES[case]()).to(device))
 
 
 def writes_outside(path: Path, kernel: str) -> int:

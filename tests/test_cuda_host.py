@@ -777,6 +777,18 @@ def test_no_warnings_in_the_engine(tmp_path):
         assert not done.stderr
 
 
+@pytest.mark.parametrize("rung", ["single_read", "cluster", "backward"])
+def test_no_warnings_in_the_kernels(rung):
+    """The checker does not see that an array of vectors is left by one; the optimizer does."""
+    plans = plan.READ_ONCE | {"backward": plan.backward}
+    constants = plans[rung](1001, torch.float32, "SOFTMAX", False).constants
+    flags = ["-std=c++17", "-O2", "-S", "-o", "/dev/null", "-nostdinc++", "-x", "c++", "-"]
+    flags += ["-include", str(host.HERE / "cuda.hpp"), *(f"-D{name}={value}" for name, value in constants)]
+    source = "\n".join(host._lines(host.CUDA / f"{rung}.cuh", set()))
+    done = subprocess.run([host.require_compiler(), *flags], input=source, capture_output=True, text=True)
+    assert not done.stderr
+
+
 def test_a_host_tensor_needs_no_cuda_core():
     code = (
         "import sys; sys.modules['cuda'] = None; import torch; from camp_softmax import cuda; "

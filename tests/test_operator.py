@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -20,9 +21,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import camp_softmax
 from camp_softmax import cuda, kernels, reference
 from camp_softmax.cuda import plan
-from camp_softmax.limits import DTYPES
+from camp_softmax.limits import DTYPES, LARGEST
 from camp_softmax.operators import OPERATORS as REGISTERED
 from camp_softmax.tilelang import backward as tilelang_backward
+from camp_softmax.tilelang import cpu
 from cases import CASES, CHECKS, INF, NAN, M, check_gradient, compare, expected_gradient, random
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +71,7 @@ def test_dtype(name, given, wanted, device):
     torch.testing.assert_close(y, want, rtol=2 * reference.UNIT_ROUNDOFF.get(y.dtype, 1e-15) * 8, atol=0)
 
 
-@pytest.mark.parametrize("dim", [(0, 1), (2, 0), (-1,), [1, 2], (), (0, 1, 2)])
+@pytest.mark.parametrize("dim", [(0, 1), (2, 0), (-2,), 1, [1, 2], (), (0, 1, 2)])
 @pytest.mark.parametrize("keepdim", [False, True])
 def test_several_dimensions(dim, keepdim, device):
     x = random(6, 20).view(4, 5, 6).to(device).requires_grad_()
@@ -160,8 +162,12 @@ def test_a_plan_of_the_gradient_has_room_for_every_vector(dtype):
         assert made.threads == sizes["THREADS"] <= 1024
         assert lanes * sizes["ITEMS"] >= length // width
         assert aligned or lanes >= width - 1
+    for length in (longest + 1, LARGEST):
+        made = plan.backward(length, dtype, "SOFTMAX", length % width == 0)
+        assert dict(made.constants)["WHOLE_ROW"] == "false"
+        assert made.threads <= 1024
     with pytest.raises(ValueError, match="backward: expected rows of up to 2147483647"):
-        plan.backward(2**31, dtype, "SOFTMAX", True)
+        plan.backward(LARGEST + 1, dtype, "SOFTMAX", True)
 
 
 @NAME
@@ -255,6 +261,16 @@ def test_derivatives_of_derivatives(name, device):
     ):
         got, want = transformed(weighted(ours(name), w)), transformed(weighted(getattr(torch, name), w))
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+@NAME
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's own, in make_dual
+def test_dual_numbers(name, device):
+    """Forward mode by itself, without torch.func."""
+    x, tangent = random(3, 5).to(device), random(5, 3).T.to(device)
+    with forward_ad.dual_level():
+        got, want = (f(forward_ad.make_dual(x, tangent), -1) for f in (ours(name), getattr(torch, name)))
+        torch.testing.assert_close(*(forward_ad.unpack_dual(y).tangent for y in (got, want)))
 
 
 @NAME
@@ -555,6 +571,46 @@ def test_a_missing_backend_is_found_out_once(monkeypatch):
         assert kernels._cuda() is None
     finally:
         kernels._cuda.cache_clear()
+
+
+def test_who_is_asked(monkeypatch, device):
+    """The backend that is named, for the gradient too; "auto" is CUDA on a CUDA device, TileLang on a CPU."""
+    asked, of = [], camp_softmax.api.kernels._backend
+    monkeypatch.setattr(camp_softmax.api.kernels, "_backend", lambda name: asked.append(name) or of(name))
+    auto = "cuda" if device == "cuda" else "tilelang"
+    x = torch.zeros(2, 3, device=device, requires_grad=True)
+    for named, wanted in {"auto": auto, "cuda": "cuda", "nvidia": "cuda", "tilelang": "tilelang"}.items():
+        y = ours("softmax", named)(x)
+        assert set(asked) == {wanted}
+        asked.clear()
+        y[0, 0].backward()
+        assert set(asked) == {wanted}
+        asked.clear()
+
+
+def test_a_compiler_is_needed_on_a_cpu_only(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(cpu, "require_compiler", lambda: pytest.fail("asked for a compiler"))
+    kernels._backend.__wrapped__("tilelang")
+
+
+def test_a_gpu_needs_its_runtime(monkeypatch):
+    def missing(on_gpu):
+        raise ImportError("no cuda-core")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(cuda, "_runtime", missing)
+    with pytest.raises(RuntimeError, match="backend 'cuda' does not work here: no cuda-core"):
+        kernels._backend.__wrapped__("cuda")
+
+
+def test_as_many_rows_as_the_kernels_count():
+    kernels._check_count("softmax", torch.zeros(1, 2).expand(LARGEST, 2), 2)
+    rows = torch.zeros(1, 2).expand(LARGEST + 1, 2)
+    with pytest.raises(ValueError, match="expected up to 2147483647 rows"):
+        kernels._check_count("softmax", rows, 2)
+    with pytest.raises(ValueError, match="expected up to 2147483647 rows"):
+        REGISTERED["softmax_backward"](rows, rows, 1, "cuda")
 
 
 def test_the_tilelang_kernel_is_checked():

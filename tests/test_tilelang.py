@@ -311,6 +311,11 @@ def test_bad_blocks_are_refused(blocks, error, message):
             getattr(online, operator)(good(), **blocks)
 
 
+def test_the_smallest_and_the_largest_tile():
+    online._check_blocks(1, 1, 32)
+    online._check_blocks(1024, 128, 1024)
+
+
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
@@ -342,12 +347,20 @@ def lower(program, options=()) -> str:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_generated_cuda_loads_vectors_where_rows_are_aligned(dtype):
+def test_generated_cuda_loads_vectors_where_rows_are_aligned(dtype, capfd):
     """And each store is spread over the threads: with m and s as the only fragments, one in 64 stored."""
     vector = "float4" if dtype == "float32" else "uint4"
     assert f"*({vector}*)(A" in lower(online.softmax_kernel(512, dtype))
     ragged = lower(online.softmax_kernel(513, dtype))
     assert "(int)threadIdx.x) % " not in ragged[ragged.index("for (int k_1") :]
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("factory", [online.log_softmax_kernel, online.logsumexp_kernel], ids=name)
+def test_generated_cuda_fills_what_it_reads_first(factory, capfd):
+    """On a CPU, what nobody has filled is often 0."""
+    lower(factory(513, "float32"))
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
