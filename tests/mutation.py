@@ -350,7 +350,7 @@ def run(file: str, made: list[Mutant], tree: Path, told: Path) -> None:
         os.dup2(output, 2)
         os.environ |= {"TILELANG_CACHE_DIR": str(CACHE), "XDG_CACHE_HOME": str(CACHE)}
         modules, which = TARGETS[file]
-        tests = [file] if file.endswith(".py") else []
+        tests = [file] if ">>> " in Path(file).read_text("utf-8") else []
         tests += [f"tests/test_{name}.py" for name in modules.split()]
         options = ["-x", "-q", "-s", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported already

@@ -726,3 +726,9 @@ def test_bytes_moved_counts_scans():
     assert elements == {
         "naive": 3, "three_pass": 5, "three_scan": 4, "online": 3, "single_read": 2, "cluster": 2
     }  # fmt: skip
+
+
+@given(FINITE_ROW)
+def test_three_scans_give_softmax(row):
+    x = torch.tensor(row, dtype=torch.float64)
+    torch.testing.assert_close(reference.safe(x), reference.softmax(x), rtol=1e-12, atol=1e-300)
