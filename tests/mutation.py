@@ -80,10 +80,10 @@ TARGETS = {
         "or generated and (vectors_where and float32 or first)",
     ),
     "camp_softmax/kernels.py": (
-        "softmax api operator cuda_host",
+        "softmax api operator cuda_host start",
         f"{ASKED} or test_values and (random or one) or any_dim or empty or views or negative or contiguous "
         "or operator and (nothing or same_bits or missing or who or compiler or runtime or as_many) "
-        "or no_cuda_core or without_tilelang",
+        "or no_cuda_core or without_tilelang or without_a_compiler",
     ),
     "camp_softmax/api.py": (
         "api operator softmax",

@@ -290,6 +290,7 @@ def test_without_a_compiler(run, variables):
     assert f"tilelang: not here. {tilelang}, or use backend='torch'\n" in out
     assert "cuda: not here. CUDA kernels on the CPU need a C++ compiler: install g++ or clang++, or" in out
     assert out.count(f"auto: {tilelang}, or use backend='torch'\n") == 2
+    assert f"torch: {WEIGHTS}\n" in out
     assert out.endswith(WEIGHTS + "\n")
 
 
