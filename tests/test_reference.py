@@ -492,6 +492,30 @@ def test_a_share_of_the_weight_passes_where_the_weight_is_small(c, a, r, part):
     assert torch.isclose(c * want, want, atol=a, rtol=r) == (part <= 1)
 
 
+@pytest.mark.parametrize("dtype", reference.UNIT_ROUNDOFF, ids=str)
+def test_what_each_operator_may_be_off_by(dtype):
+    """Written out for columns of 3 elements."""
+    x = torch.tensor([[-9.0, 2.0], [-5.0, 0.0], [-6.0, 2.0]], dtype=dtype)
+    m = torch.tensor([-5.0, 2.0], dtype=torch.float64)
+    u, smallest = 2.0**-24, torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    half_ulp = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}[dtype]
+    once = 0 if dtype == torch.float32 else half_ulp
+    sums = (16 + 3 + 3 / 256) * u
+    wide = x.double()
+    weights, logs, sum_ = wide.softmax(0), wide.log_softmax(0), wide.logsumexp(0)
+    for operator, want, allowed in (
+        ("softmax", weights, weights * (once + sums + 4 * u * (m - wide))),
+        ("log_softmax", logs, logs.abs() * (2 * u + half_ulp) + sums),
+        ("logsumexp", sum_, sum_.abs() * 2 * half_ulp + sums + 2 * u * m.abs()),
+    ):
+        got = reference.expected(operator, x, 0)
+        torch.testing.assert_close(got[0], want, rtol=1e-12, atol=0)
+        torch.testing.assert_close(got[1], allowed + smallest, rtol=1e-12, atol=0)
+        want, allowed = reference.expected(operator, x[:0], 0)
+        assert allowed.shape == want.shape
+        assert not allowed.any()
+
+
 @pytest.mark.equation(
     "eq-bound",
     r"|y_i - w_i| \le (16 + k + 4\,|x_i - m|)\,u\,w_i, \qquad k = \min(M, 256) + \frac{M}{256},"
