@@ -95,7 +95,7 @@ def test_autocast_is_torch_s(name, monkeypatch):
                 for device in ("cpu", "cuda"):
                     x = torch.empty(2, 3, dtype=dtype, device=device)
                     y, want = getattr(camp_softmax, name)(x), getattr(torch, name)(x, -1)
-                    assert (y.dtype, y.device) == (want.dtype, want.device)
+                    assert (y.shape, y.dtype, y.device) == (want.shape, want.dtype, want.device)
     finally:
         torch.set_autocast_enabled("cuda", False)
 
@@ -200,6 +200,26 @@ def test_the_same_bits_each_time(name, backend, device):
     dy = gradient_like(name, x.detach())
     results = [torch.autograd.grad(ours(name, backend)(x), x, dy)[0] for _ in range(3)]
     assert all(result.equal(results[0]) for result in results)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("wanted", ["dy", "y"])
+def test_derivatives_of_a_gradient_by_one_argument(name, wanted, device):
+    tensors = {
+        "dy": gradient_like(name, random(3, M)).to(device),
+        "y": getattr(torch, name)(random(3, M), -1).to(device),
+    }
+    tensors[wanted].requires_grad_()
+    dy, y = tensors.values()
+    v = gradient_like(name, random(5, M)[:3]).to(device)
+    (got,) = torch.autograd.grad(REGISTERED[f"{name}_backward"](dy, y, 1, "cuda"), tensors[wanted], v)
+    dy, y = dy.double(), y.double()
+    if name == "softmax":
+        dx = y * (dy - (y * dy).sum(1, keepdim=True))
+    else:
+        dx = dy - y.exp() * dy.sum(1, keepdim=True)
+    (want,) = torch.autograd.grad(dx, tensors[wanted], v.double())
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
 
 
 @NAME
