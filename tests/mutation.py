@@ -94,7 +94,8 @@ TARGETS = {
     "camp_softmax/operators.py": (
         "operator",
         "not tilelang and (scalar or gradients and float32 or nan or views or nothing or second or autocast "
-        "or grad_mode or derivatives or dual or vmap or traced or subclasses or compiled and aot or gradcheck)",
+        "or grad_mode or derivatives or dual or vmap or traced or subclasses or compiled and aot "
+        "or gradcheck)",
     ),
     "camp_softmax/reference.py": ("reference", ""),
     "camp_softmax/tilelang/single_read.py": (
