@@ -321,7 +321,7 @@ class Trials:
                 if result.how != "survived":
                     print(f"{self.file}: without a change {result.by} fails", flush=True)
                     os._exit(1)
-                limit = 5 + 2 * int(result.seconds)
+                limit = 10 + 3 * int(result.seconds)  # also where other work slows the processor down
             print(json.dumps(result), file=self.told, flush=True)
         self.file.write_text(original, "utf-8")
         os._exit(0)
