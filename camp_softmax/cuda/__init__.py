@@ -174,20 +174,14 @@ def _step(rows: Tensor) -> int | None:
     """How many elements after a row of (..., M) the next one begins, if all are whole and equally far apart,
     and where a vector of the output begins, one of theirs does; else None.
     """
-    *outer, M = rows.shape
-    *strides, within = rows.stride()
-    if within != 1 and M > 1:
+    M = rows.shape[-1]
+    try:
+        step, within = rows.view(-1, M).stride()
+    except RuntimeError:  # torch's word for not equally far apart
         return None
-    step, beyond = M, None
-    for size, stride in zip(reversed(outer), reversed(strides), strict=True):
-        if size == 1:
-            continue
-        if beyond is None:
-            step = stride
-        elif stride != beyond:
-            return None
-        beyond = size * stride
-    return None if (step - M) * rows.itemsize % ALIGNMENT else step
+    if (within != 1 and M > 1) or (step - M) * rows.itemsize % ALIGNMENT:
+        return None
+    return step
 
 
 def _empty_alike(rows: Tensor) -> Tensor:
