@@ -470,15 +470,6 @@ def preload() -> None:
     """What the tests import, once for all trials."""
     for module in PRELOADED:
         importlib.import_module(module)
-    # TileLang spends most of a compilation for the CPU on this; what is computed stays.
-    transform = importlib.import_module("tvm.tirx.transform")
-    simplify = transform.Simplify
-
-    def for_a_gpu(module):
-        of_cpu = all(function.attrs["target"].kind.name == "c" for function in module.functions.values())
-        return module if of_cpu else simplify()(module)
-
-    transform.Simplify = lambda: for_a_gpu
 
 
 if __name__ == "__main__":
