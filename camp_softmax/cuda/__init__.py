@@ -117,7 +117,7 @@ def _launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
     ready = _launcher(operator, rung, M, rows.dtype, aligned, rows.get_device())
     if step != M and ready.plan.rung in ONE_BLOCK_A_ROW:
         return _launch(operator, rows.contiguous(), rung)
-    out = rows.new_empty(rows.shape[:-1]) if operator == "logsumexp" else _empty_alike(rows)
+    out = rows.new_empty(rows.shape[:-1]) if operator == "logsumexp" else _empty_alike(rows, x)
     ready(x, out.data_ptr(), rows.numel() // M, M, step)
     return out
 
@@ -126,12 +126,12 @@ def _launch_backward(operator: str, grad: Tensor, y: Tensor) -> Tensor:
     """The gradient of x from that of y, softmax(x) or log_softmax(x): both (..., M) contiguous, of one dtype,
     not empty.
     """
-    if (grad.data_ptr() - y.data_ptr()) % ALIGNMENT:  # of three tensors each vector begins at the same place
-        grad = _empty_alike(y).copy_(grad)
     address, M = y.data_ptr(), y.shape[-1]
+    if (grad.data_ptr() - address) % ALIGNMENT:  # of three tensors each vector begins at the same place
+        grad = _empty_alike(y, address).copy_(grad)
     aligned = not (address | M * y.itemsize) % ALIGNMENT
     ready = _launcher(operator, "backward", M, y.dtype, aligned, y.get_device())
-    out = _empty_alike(y)
+    out = _empty_alike(y, address)
     ready(grad.data_ptr(), out.data_ptr(), y.numel() // M, M, address)
     return out
 
@@ -184,9 +184,11 @@ def _step(rows: Tensor) -> int | None:
     return step
 
 
-def _empty_alike(rows: Tensor) -> Tensor:
-    """An output that starts at the same place between two multiples of 16 bytes: vector stores need it."""
-    beyond = rows.data_ptr() % ALIGNMENT // rows.itemsize
+def _empty_alike(rows: Tensor, address: int) -> Tensor:
+    """An output for rows at this address, which starts at the same place between two multiples of 16 bytes:
+    vector stores need it.
+    """
+    beyond = address % ALIGNMENT // rows.itemsize
     if not beyond:
         return torch.empty_like(rows, memory_format=torch.contiguous_format)
     return rows.new_empty(rows.numel() + beyond)[beyond:].view(rows.shape)
