@@ -15,7 +15,7 @@ endif
 export NO_MKDOCS_2_WARNING := 1
 unexport PYTHONDONTWRITEBYTECODE # .venv is not compiled when it is installed: what one process compiles, the next must find
 
-.PHONY: python serve site publish offline test check mutants gpu bench clean
+.PHONY: python serve site publish offline test check mutants gpu agreement bench clean
 
 serve: $(READY)  ## the site in both languages, rebuilt on every change
 	$(RUN) mkdocs serve
@@ -47,6 +47,9 @@ mutants: $(READY)  ## changes the package in one place after the other: which ch
 
 gpu: $(READY)  ## the tests and blocks on this machine's GPU, stamped in docs/verified.json
 	$(RUN) pytest --codeblocks README.md README.zh.md docs camp_softmax tests -n auto --stamp docs/verified.json
+
+agreement: $(READY)  ## the checker beside compute-sanitizer, on this machine's GPU, recorded in docs/results/agreement.json
+	PYTHONPATH=tests:$$PYTHONPATH $(RUN) agreement --record docs/results/agreement.json
 
 bench: $(READY)  ## the kernels and their peers, timed on this machine's GPU, recorded in docs/results/<device>.json
 	$(RUN) camp_softmax.bench --record
