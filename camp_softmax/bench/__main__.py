@@ -126,7 +126,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     options.elements = options.elements or elements
     options.rounds = options.rounds or rounds
     options.seed = random.randrange(2**32) if options.seed is None else options.seed
-    default = list(peers.LOADERS) if options.device == "cuda" else peers.ON_CPU
+    default: Sequence[str] = list(peers.LOADERS) if options.device == "cuda" else peers.ON_CPU
     if options.operator == "softmax_backward":
         default = peers.OF_GRADIENT
     options.candidates = list(dict.fromkeys(options.candidates or default))
