@@ -53,7 +53,6 @@ ENGINE_FLAGS = ("-std=c++17", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hid
 KERNEL_FLAGS = (
     *("-std=c++17", "-O1", "-gdwarf-4", "-fPIC", "-fvisibility=hidden", "-w", "-nostdinc++"),
     *("-fno-strict-aliasing", "-ftls-model=global-dynamic"),  # see cuda.hpp: shared memory
-    "-D_GLIBCXX_INCLUDE_NEXT_C_HEADERS",  # where $CPLUS_INCLUDE_PATH names the C++ library: no math.h of its own
     "-fsanitize=thread,alignment,bounds",  # calls into checker.cpp; the sanitizers' libraries are not linked
 )
 OF_COMPILER = {  # by the first word of what it says of itself
