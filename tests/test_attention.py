@@ -271,19 +271,20 @@ def mask_after_the_maximum() -> dict[str, object]:
     """What is hidden wins the maximum, and weighs nothing only afterwards."""
     hidden = []
 
-    def later(scores, seen, key0):
-        hidden[:] = seen, key0
+    def later(scores, query0, key0, Nq, Nk, causal):
+        hidden[:] = query0, key0, Nq, Nk, causal
 
     @T.macro
     def merge(scores, m, s, acc):
-        seen, key0 = hidden
+        query0, key0, Nq, Nk, causal = hidden
         m_old, tile_max, total = (T.alloc_fragment(m.shape, "float32") for _ in range(3))
         T.copy(m, m_old)
         T.reduce_max(scores, tile_max, dim=1)
         for i in T.Parallel(*m.shape):
             m[i] = T.max(m[i], tile_max[i])
         for i, j in T.Parallel(*scores.shape):
-            scores[i, j] = T.if_then_else(key0 + j < seen[i], T.exp2((scores[i, j] - m[i]) * LOG2E), 0)
+            sees = key0 + j < module.visible(query0 + i, Nq, Nk, causal)
+            scores[i, j] = T.if_then_else(sees, T.exp2((scores[i, j] - m[i]) * LOG2E), 0)
         T.reduce_sum(scores, total, dim=1)
         for i in T.Parallel(*m.shape):
             s[i] = s[i] * T.exp2((m_old[i] - m[i]) * LOG2E) + total[i]
@@ -298,7 +299,7 @@ MISTAKES = {
     "no rescale": (lambda: {"merge_scores": no_rescale}, True, {"random", "ascending", "ascending tiles"}),
     "mask after the maximum": (mask_after_the_maximum, True, {"ascending", "last key"}),
     "padding scores 0": (
-        lambda: {"mask_tile": lambda scores, seen, key0: None},
+        lambda: {"mask_tile": lambda *_: None},
         False,
         {"offset -20", "offset -10000", "equal weights"},
     ),

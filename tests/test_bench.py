@@ -80,7 +80,10 @@ def test_ratios_are_of_the_copy_of_the_same_case(small):
         assert m["first_s"] >= 0
 
 
-@pytest.mark.parametrize(("operator", "ratio"), [("softmax", 0.5), ("logsumexp", 0.5 * 101 / 200)])
+@pytest.mark.parametrize(
+    ("operator", "ratio"),
+    [("softmax", 0.5), ("logsumexp", 0.5 * 101 / 200), ("softmax_backward", 0.5 * 3 / 4)],
+)
 def test_what_is_not_written_is_not_counted(monkeypatch, operator, ratio):
     times = {"copy": [9.0, 10.0, 11.0], "torch": [19.0, 20.0, 90.0]}
     monkeypatch.setattr(measure, "timed", lambda *_: times)
@@ -133,7 +136,11 @@ def test_a_candidate_that_is_wrong_or_raises_is_left_out(candidate, capsys, tmp_
 def test_the_check_takes_what_is_right_and_nothing_else(operator, dtype):
     case = Case(operator, dtype, 40, 100, "cpu")
     (x, *_), rows = measure.make_inputs(case)
-    y = getattr(torch, operator)(x.float(), -1).to(dtype)
+    if operator == "softmax_backward":
+        dy, y = x.float()
+        y = (y * (dy - (y * dy).sum(-1, keepdim=True))).to(dtype)
+    else:
+        y = getattr(torch, operator)(x.float(), -1).to(dtype)
     assert measure.check(case, y, x, rows) <= 1
     with pytest.raises(measure.WrongError, match="times the tolerance"):
         measure.check(case, y * (1 + 8 * torch.finfo(dtype).eps) + y.abs().max() / 50, x, rows)
@@ -351,6 +358,8 @@ def test_every_candidate_on_a_gpu(operator, launch, tmp_path, monkeypatch):
     assert record["stamp"]["device"] == torch.cuda.get_device_name()
     ours = {m["candidate"] for m in record["measurements"]} | record["missing"].keys()
     wanted = {name for name in peers.LOADERS if name not in peers.PEERS}
+    if operator == "softmax_backward":
+        wanted &= set(peers.OF_GRADIENT)
     assert wanted <= ours
     assert not [f for f in record["failures"] if f["candidate"] in wanted and f["dtype"] == "float32"]
 

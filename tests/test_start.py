@@ -294,6 +294,18 @@ def test_without_a_compiler(run, variables):
     assert out.endswith(WEIGHTS + "\n")
 
 
+@ON_CPU
+def test_with_the_c_plus_plus_library_on_the_include_path(run, backend, empty):
+    """Its math.h would come before the C library's."""
+    said = subprocess.run(
+        ["g++", "-E", "-v", "-x", "c++", "/dev/null"], capture_output=True, text=True
+    ).stderr
+    folders = re.findall(r"^ (\S*c\+\+\S*)$", said, re.M)
+    assert folders, said
+    out = run("print(call('softmax'))", backend, CPLUS_INCLUDE_PATH=":".join(folders), **empty)
+    assert out == (0, WEIGHTS + "\n")
+
+
 def test_tilelang_without_nvcc(monkeypatch):
     """On a CUDA device; there, "auto" goes on with the CUDA kernels, for which NVRTC is enough."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

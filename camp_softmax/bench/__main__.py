@@ -126,7 +126,9 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     options.elements = options.elements or elements
     options.rounds = options.rounds or rounds
     options.seed = random.randrange(2**32) if options.seed is None else options.seed
-    default = list(peers.LOADERS) if options.device == "cuda" else peers.ON_CPU
+    default: Sequence[str] = list(peers.LOADERS) if options.device == "cuda" else peers.ON_CPU
+    if options.operator == "softmax_backward":
+        default = peers.OF_GRADIENT
     options.candidates = list(dict.fromkeys(options.candidates or default))
     if unknown := [name for name in options.candidates if name not in peers.LOADERS]:
         made.error(f"--candidates {' '.join(unknown)}: expected some of {', '.join(peers.LOADERS)}")
@@ -180,8 +182,12 @@ def shapes(options: argparse.Namespace, lengths: Sequence[int]) -> list[tuple[in
 
 def memory(options: argparse.Namespace) -> int:
     """Bytes of a case on the device: inputs, as many outputs, and room for what a peer makes on its way."""
-    width = max(NAMES[name].itemsize for name in options.dtypes)
-    return (2 * measure.INPUTS + 1) * width * max(N * M for N, M in options.shapes)
+    cases = (
+        Case(options.operator, NAMES[dtype], N, M, options.device)
+        for dtype in options.dtypes
+        for N, M in options.shapes
+    )
+    return (2 * measure.INPUTS + 1) * max(case.input_bytes for case in cases)
 
 
 def processes(options: argparse.Namespace) -> int:

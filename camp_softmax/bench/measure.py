@@ -60,8 +60,12 @@ class Case:
         return (self.N,) if self.operator == "logsumexp" else (self.N, self.M)
 
     @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (2, self.N, self.M) if self.operator == "softmax_backward" else (self.N, self.M)
+
+    @property
     def input_bytes(self) -> int:
-        return self.N * self.M * self.dtype.itemsize
+        return math.prod(self.input_shape) * self.dtype.itemsize
 
     @property
     def moved_bytes(self) -> int:
@@ -72,6 +76,8 @@ class Case:
             128
             >>> Case("logsumexp", torch.float32, 2, 8, "cpu").moved_bytes
             72
+            >>> Case("softmax_backward", torch.float32, 2, 8, "cpu").moved_bytes
+            192
         """
         return self.input_bytes + math.prod(self.output_shape) * self.dtype.itemsize
 
@@ -139,7 +145,8 @@ def sample(N: int, M: int) -> Tensor:
 def make_inputs(case: Case) -> tuple[list[Tensor], Tensor]:
     """Normal rows, so many tensors of them that none is in L2 when its turn comes, and which rows to check.
 
-    Every other row that is checked is 100 higher, so that exp alone would overflow.
+    Every other row that is checked is 100 higher, so that exp alone would overflow. For the gradient, each
+    has a second half, the softmax of such rows.
     """
     rows = sample(case.N, case.M).to(case.device)
     generator = torch.Generator(case.device).manual_seed(case.N * case.M)
@@ -149,9 +156,11 @@ def make_inputs(case: Case) -> tuple[list[Tensor], Tensor]:
         count = max(INPUTS, min(MOST_INPUTS, 1 + 4 * cache // case.input_bytes))
     inputs = []
     for _ in range(count):
-        x = torch.empty(case.N, case.M, dtype=case.dtype, device=case.device)
+        x = torch.empty(case.input_shape, dtype=case.dtype, device=case.device)
         x.normal_(0, 3, generator=generator)
-        x[rows[1::2]] += 100
+        x[..., rows[1::2], :] += 100
+        if case.operator == "softmax_backward":
+            x[1] = x[1].softmax(-1)
         inputs.append(x)
     return inputs, rows
 
@@ -181,7 +190,11 @@ def check(case: Case, y: Tensor, x: Tensor, rows: Tensor) -> float:
             device that it must have.
     """
     check_complete(y, case.output_shape, x)
-    want, allowed = reference.expected(case.operator, x[rows])
+    sampled = x[..., rows, :]
+    if case.operator == "softmax_backward":
+        want, allowed = reference.expected_backward(*sampled)
+    else:
+        want, allowed = reference.expected(case.operator, sampled)
     share = ((y[rows].double() - want).abs() / allowed).nan_to_num(torch.inf)
     worst = share.max().item()
     if worst > 1:

@@ -1,6 +1,7 @@
 """The candidates: our kernels and what others made for the same job, each by name.
 
-A candidate takes (N, M) contiguous rows and returns a new tensor. What does not import here, or has no such
+A candidate takes (N, M) contiguous rows, or for the gradient (2, N, M), that of y and y itself, and returns a
+new tensor. What does not import here, or has no such
 operator, is missing, with the reason; what does not take a dtype or a length says so when it is called.
 """
 
@@ -14,11 +15,12 @@ from torch import Tensor
 
 Call = Callable[[Tensor], Tensor]
 
-OPERATORS = ("softmax", "log_softmax", "logsumexp")
+OPERATORS = ("softmax", "log_softmax", "logsumexp", "softmax_backward")
 CUDA_RUNGS = ("three_pass", "online", "single_read", "cluster")
 TILELANG_RUNGS = ("online", "single_read", "cluster")
 VARIANT = "variant."  # what the names of variants begin with
 ON_CPU = ("copy", "torch", "tilelang.online")  # what runs there by default
+OF_GRADIENT = ("copy", "torch", "torch.compile", "quack", "auto")  # those that have one
 
 
 def load(name: str, operator: str, device: str) -> Call:
@@ -69,6 +71,8 @@ def _copy(operator: str, device: str) -> Call:
 
 
 def _eager(operator: str, device: str) -> Call:
+    if operator == "softmax_backward":
+        return lambda pair: torch.ops.aten._softmax_backward_data(*pair, -1, pair.dtype)
     return functools.partial(getattr(torch, operator), dim=-1)
 
 
@@ -93,13 +97,17 @@ def _liger(operator: str, device: str) -> Call:
 
 
 def _quack(operator: str, device: str) -> Call:
-    _require(operator == "softmax", f"quack has no {operator}")
+    names = {"softmax": "softmax_fwd", "softmax_backward": "softmax_bwd"}
+    _require(operator in names, f"quack has no {operator}")
     _require(device == "cuda", "needs a CUDA device")
-    return importlib.import_module("quack.softmax").softmax_fwd
+    kernel = getattr(importlib.import_module("quack.softmax"), names[operator])
+    return kernel if operator == "softmax" else lambda pair: kernel(*pair)
 
 
 def _auto(operator: str, device: str) -> Call:
     package = importlib.import_module("camp_softmax")
+    if operator == "softmax_backward":
+        return lambda pair: torch.ops.camp_softmax.softmax_backward(*pair, 1, "auto")
     _require(hasattr(package, operator), f"camp_softmax has no {operator}")
     return getattr(package, operator)
 

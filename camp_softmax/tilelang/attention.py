@@ -61,15 +61,16 @@ def score_tile(q, k, scores, scale):
 
 # --8<-- [start:mask]
 @T.macro
-def mask_tile(scores, seen, key0):
+def mask_tile(scores, query0, key0, Nq, Nk, causal):
     """-inf for keys that a query does not see: neither max nor sum will.
 
     Also where there is no key: k has zeros there, and 0 may be the largest.
     """
     unseen = -T.infinity("float32")
-    for i, j in T.Parallel(*scores.shape):
-        sees = key0 + j < seen[i]
-        scores[i, j] = T.if_then_else(sees, scores[i, j], unseen)
+    if key0 + scores.shape[1] > visible(query0, Nq, Nk, causal):  # not by all
+        for i, j in T.Parallel(*scores.shape):
+            sees = key0 + j < visible(query0 + i, Nq, Nk, causal)
+            scores[i, j] = T.if_then_else(sees, scores[i, j], unseen)
     # --8<-- [end:mask]
 
 
@@ -134,7 +135,6 @@ def attention_kernel(D: int, dtype: str, causal: bool, scale: float, cut: Tile):
             m = T.alloc_fragment((queries,), "float32")  # maximum so far
             s = T.alloc_fragment((queries,), "float32")  # sum of exp(x - m)
             acc = T.alloc_fragment((queries, D), "float32")  # the same, times v
-            seen = T.alloc_fragment((queries,), "int32")  # keys a query sees
             # Variables: expressions would be divided out at each use.
             head, query0 = T.alloc_var("int32"), T.alloc_var("int32")
             blocks = T.ceildiv(Nq, queries)  # of a head: they share its keys
@@ -144,14 +144,12 @@ def attention_kernel(D: int, dtype: str, causal: bool, scale: float, cut: Tile):
             T.fill(acc, 0)
             T.fill(m, LOWEST)
             T.fill(s, 0)
-            for i in T.Parallel(queries):
-                seen[i] = visible(query0 + i, Nq, Nk, causal)
             end = T.min(visible(query0 + queries - 1, Nq, Nk, causal), Nk)
             tiles = T.max(T.ceildiv(end, keys), 1)  # one, to wait for q
             for t in T.Pipelined(tiles, num_stages=stages):
                 T.copy(K[head, t * keys : (t + 1) * keys, :], k)  # (keys, D)
                 score_tile(q, k, scores, scale)  # (queries, keys)
-                mask_tile(scores, seen, t * keys)
+                mask_tile(scores, query0, t * keys, Nq, Nk, causal)
                 merge_scores(scores, m, s, acc)
                 T.copy(V[head, t * keys : (t + 1) * keys, :], v)  # (keys, D)
                 add_values(scores, v, acc)  # (queries, D)

@@ -8,6 +8,7 @@
 // - What waits, votes, shuffles or is atomic is a call into the engine. It takes the line that it was called from, for
 //   what the checker has to say. Plain loads and stores reach the checker through -fsanitize=thread.
 #pragma once
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS  // where $CPLUS_INCLUDE_PATH names the C++ library: the C library's math.h still
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
