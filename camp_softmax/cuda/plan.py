@@ -124,7 +124,7 @@ def backward(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
 
 class _Held(NamedTuple):
     """What a thread has of a row: a vector of each of so many tensors takes so many registers, words, and all
-    of it so many more than a kernel of one tensor, besides; so many vectors are wanted where it matters least.
+    of it so many more than a kernel of one tensor, besides. So many vectors are wanted if all else is equal.
     """
 
     words: int
