@@ -341,6 +341,22 @@ def test_what_memory_moves_stands_beside_what_is_counted() -> None:
     assert shown("{{ results.traffic:moved cuda.online float16 9999 }}", results=found) == "2.97"
 
 
+def test_where_it_falls_short_is_told() -> None:
+    lines = [
+        {"dtype": "float32", "N": 1, "M": M, "candidate": name, "us": 1.0, "ratio": ratio}
+        for M, ratios in (
+            (128, (1.0, 0.98, 0.985, 1.2)),
+            (256, (1.0, 0.96, 0.5, 0.99)),
+            (512, (1.0, 0.98, 1.0, 0.9)),
+        )
+        for name, ratio in zip(("copy", "auto", "liger", "cuda.online"), ratios, strict=True)
+    ]
+    found = Results("small", record() | {"measurements": lines})
+    _, *rows = cells(shown("{{ results:short 0.97 0.99 }}", results=found))
+    assert rows == [["float32", "256", "0.960", "liger 0.500"], ["float32", "512", "0.980", "liger 1.000"]]
+    assert shown("{{ results:short 0.9 0.9 }}", results=found) == "<p>Nothing.</p>"
+
+
 def test_a_record_beside_it_has_its_own_address() -> None:
     found = others("calls", ("torch", 256, {"us": 7.0, "ratio": 1.0}))
     line = expand("{{ results.calls:source }}", found, "en", "../small.json", "a.md")

@@ -48,6 +48,7 @@ class Words:
     causal: tuple[str, str]  # no, yes
     traffic: tuple[str, ...]
     traffic_at: str
+    short: tuple[str, ...]
 
 
 WORDS = {
@@ -84,6 +85,7 @@ WORDS = {
         causal=("否", "是"),
         traffic=("每个元素经过显存几次", "候选", "按算法数"),
         traffic_at="行长 {}",
+        short=("不够快的地方", "类型", "行长", "auto", "最快的别家"),
     ),
     "en": Words(
         length="row length",
@@ -118,6 +120,7 @@ WORDS = {
         causal=("no", "yes"),
         traffic=("how often memory moves each element", "candidate", "as counted"),
         traffic_at="row length {}",
+        short=("where it is not fast enough", "dtype", "row length", "auto", "the fastest other"),
     ),
 }
 
@@ -396,6 +399,26 @@ def _attention(r: Results, words: Words) -> str:
     return _rows(words.attention, rows)
 
 
+def _short(r: Results, words: Words, of_copy: str, of_other: str) -> str:
+    """Where auto attains less than these fractions of the copy, or of the fastest kernel that is not ours."""
+    rows = []
+    others = [name for name in _names(r.record["measurements"], "candidate").split() if not _ours(name)]
+    for dtype in _names(r.record["measurements"], "dtype").split():
+        found = {
+            (m["candidate"], m["M"]): m["ratio"] for m in r.record["measurements"] if m["dtype"] == dtype
+        }
+        for m in r.series("auto", dtype):
+            ratio, best = max((found.get((name, m["M"]), 0.0), name) for name in others)
+            if m["ratio"] < float(of_copy) or m["ratio"] < float(of_other) * ratio:
+                cells = f"{m['ratio']:.3f}", f"{_breakable(best)} {ratio:.3f}"
+                rows.append((dtype, m["M"], *cells))
+    return _rows(words.short, rows) if rows else f"<p>{words.nothing}</p>"
+
+
+def _ours(name: str) -> bool:
+    return name in ("copy", "auto") or name.startswith(("cuda.", "tilelang."))
+
+
 def _traffic(r: Results, words: Words) -> str:
     """How often each element moves: as the algorithm says, and as the counters of the memory do."""
     lines = r.record["measurements"]
@@ -555,6 +578,7 @@ def _filled(match: re.Match[str], line: str, results: Results, language: str, ur
         "variants": (0, lambda: _variants(results, words, url)),
         "calls": (0, lambda: _calls(results, words)),
         "attention": (0, lambda: _attention(results, words)),
+        "short": (2, lambda: _short(results, words, *arguments)),  # fraction of the copy, of others
         "traffic": (0, lambda: _traffic(results, words)),
         "roofline": (3, lambda: _roofline(results, language, *arguments)),  # dtype length candidate …
         "source": (0, lambda: _source(results, words, url)),
