@@ -16,7 +16,7 @@ from blocks import outside
 from charts import WORK, plot, regimes, roofline
 from prose import SPAN
 
-PLACEHOLDER = re.compile(r"\{\{\s*results\b(?P<rest>[^{}]*)\}\}")
+PLACEHOLDER = re.compile(r"\{\{\s*(?P<record>results|agreement)\b(?P<rest>[^{}]*)\}\}")
 NBSP = "\N{NO-BREAK SPACE}"  # a number and its unit stay together
 CALL = re.compile(r":(?P<name>[a-z-]+)(?P<arguments>(?:\s+[\w.-]+)*)\s*")
 
@@ -358,11 +358,15 @@ def _own_words(r: Results) -> str:
 
 def _source(r: Results, words: Words, url: str) -> str:
     """Where and with what the record was made, and the way to it."""
-    record = r.record
-    stamp, packages = record["stamp"], record["packages"]
+    stamp = r.record["stamp"]
+    versions = {name: stamp[name] for name in ("torch", "tilelang")} | r.record["packages"]
+    return source(stamp, versions, words, url)
+
+
+def source(stamp: Mapping[str, Any], versions: Mapping[str, str], words: Words, url: str) -> str:
+    """Where and with what a record was made, and the way to it."""
     parts = [stamp["device"], f"{words.driver} {stamp['driver']}", f"CUDA {stamp['cuda']}"]
-    parts += [f"{name} {stamp[name]}" for name in ("torch", "tilelang")]
-    parts += [f"{name} {version}" for name, version in packages.items()]
+    parts += [f"{name} {version}" for name, version in versions.items()]
     day = f'<time datetime="{stamp["date"]}">{stamp["date"]}</time>'
     commit = [f"{words.commit} {stamp['commit'][:7]}"] if stamp["commit"] else []
     link = f'<a href="{escape(url)}" download>{words.download}</a>'
@@ -383,9 +387,10 @@ def _roofline(r: Results, language: str, dtype: str, length: str, *names: str) -
 # --- pages ------------------------------------------------------------------------------------------
 
 
-def calls(text: str) -> list[str]:
-    """Every placeholder of a page, in order, with white space that says nothing taken out."""
-    return [_plain(match) for _, line in outside(text) for match in _outside_spans(line)]
+def calls(text: str, record: str = "results") -> list[str]:
+    """Every placeholder of a page for a record, in order, with white space that says nothing taken out."""
+    found = (match for _, line in outside(text) for match in _outside_spans(line))
+    return [_plain(match) for match in found if match["record"] == record]
 
 
 def _plain(match: re.Match[str]) -> str:
@@ -414,28 +419,48 @@ def expand(text: str, results: Results, language: str, url: str, where: str) -> 
     Raises:
         MissingError: one line for each placeholder that cannot be filled.
     """
+
+    def fill(name: str, arguments: list[str], alone: bool) -> str:
+        try:
+            return _filled(name, arguments, alone, results, language, url)
+        except KeyError as error:
+            raise MissingError(f"charts.py does not know {error}") from error
+
+    return put(text, "results", fill, where)
+
+
+def put(text: str, record: str, fill: Callable[[str, list[str], bool], str], where: str) -> str:
+    """The page with a record's placeholders filled, line for line.
+
+    Args:
+        fill: takes a placeholder's name, its arguments, and whether it has a line of its own.
+        where: the page's path, for complaints.
+
+    Raises:
+        MissingError: one line for each placeholder that cannot be filled.
+    """
     lines, complaints = text.split("\n"), []
     for at, line in outside(text):
         for match in reversed(_outside_spans(line)):
-            try:
-                put = _filled(match, line, results, language, url)
-            except KeyError as error:
-                complaints.append(f"{where}:{at}: {match[0]}: charts.py does not know {error}")
+            if match["record"] != record:
                 continue
+            try:
+                call = CALL.fullmatch(match["rest"])
+                if call is None:
+                    raise MissingError(f"expected {{{{ {record}:name argument … }}}}")
+                filled = fill(call["name"], call["arguments"].split(), line.strip() == match[0])
             except MissingError as error:
                 complaints.append(f"{where}:{at}: {match[0]}: {error}")
                 continue
-            lines[at - 1] = lines[at - 1][: match.start()] + put + lines[at - 1][match.end() :]
+            lines[at - 1] = lines[at - 1][: match.start()] + filled + lines[at - 1][match.end() :]
     if complaints:
         raise MissingError("\n".join(complaints))
     return "\n".join(lines)
 
 
-def _filled(match: re.Match[str], line: str, results: Results, language: str, url: str) -> str:
-    call = CALL.fullmatch(match["rest"])
-    if call is None:
-        raise MissingError("expected {{ results:name argument … }}")
-    name, arguments = call["name"], call["arguments"].split()
+def _filled(
+    name: str, arguments: list[str], alone: bool, results: Results, language: str, url: str
+) -> str:
     if name in NUMBERS:
         return _spelled(name, number(results, name, arguments))
     if name in ("stamp", "method") and len(arguments) == 1:
@@ -459,6 +484,6 @@ def _filled(match: re.Match[str], line: str, results: Results, language: str, ur
     least, draw = blocks[name]
     if len(arguments) < least or (arguments and not least):
         raise MissingError(f"{name} takes {f'at least {least}' if least else 'no'} arguments")
-    if line.strip() != match[0]:
+    if not alone:
         raise MissingError(f"{name} stands on a line of its own")
     return draw()
