@@ -458,9 +458,7 @@ def put(text: str, record: str, fill: Callable[[str, list[str], bool], str], whe
     return "\n".join(lines)
 
 
-def _filled(
-    name: str, arguments: list[str], alone: bool, results: Results, language: str, url: str
-) -> str:
+def _filled(name: str, arguments: list[str], alone: bool, results: Results, language: str, url: str) -> str:
     if name in NUMBERS:
         return _spelled(name, number(results, name, arguments))
     if name in ("stamp", "method") and len(arguments) == 1:
