@@ -1,4 +1,4 @@
-"""What agreement.py judges: the checker finds the seeded bugs, nothing in correct kernels, as the record says."""
+"""agreement.py: the checker finds the seeded bugs, nothing in correct kernels, and what the record says."""
 
 import json
 

@@ -190,6 +190,7 @@ def test_a_tool_is_quoted_up_to_its_second_report() -> None:
     code = re.search("<code>(.*)</code>", text)[1].split("&#10;")
     assert code == ["Warning: Race &lt;1&gt;", "    and Read", "…", WARNS[-1]]
     assert "…" not in shown("{{ agreement:said racecheck f g }}")
+    assert re.search(r'<p class="stamp stamp--fresh".*NVIDIA H200 · .*</p></div>$', text)
 
 
 def test_the_source_names_the_tool_and_leads_to_the_record() -> None:

@@ -363,7 +363,9 @@ def _source(r: Results, words: Words, url: str) -> str:
     return source(stamp, versions, words, url)
 
 
-def source(stamp: Mapping[str, Any], versions: Mapping[str, str], words: Words, url: str) -> str:
+def source(
+    stamp: Mapping[str, Any], versions: Mapping[str, str], words: Words, url: str, look: str = "source"
+) -> str:
     """Where and with what a record was made, and the way to it."""
     parts = [stamp["device"], f"{words.driver} {stamp['driver']}", f"CUDA {stamp['cuda']}"]
     parts += [f"{name} {version}" for name, version in versions.items()]
@@ -371,7 +373,7 @@ def source(stamp: Mapping[str, Any], versions: Mapping[str, str], words: Words, 
     commit = [f"{words.commit} {stamp['commit'][:7]}"] if stamp["commit"] else []
     link = f'<a href="{escape(url)}" download>{words.download}</a>'
     line = " · ".join([*(escape(part) for part in parts), day, *commit, link])
-    return f'<p class="source" data-search-exclude="true">{line}</p>'
+    return f'<p class="{look}" data-search-exclude="true">{line}</p>'
 
 
 def _drawn(draw: Callable[..., str], r: Results, language: str, dtype: str, *names: str) -> str:

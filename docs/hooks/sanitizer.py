@@ -189,8 +189,8 @@ def _why(a: Agreement, words: Words, language: str, kind: str) -> str:
     return f"<ul>{''.join(items)}</ul>"
 
 
-def _said(a: Agreement, tool: str, name: str) -> str:
-    """The first report of a tool, and its summary, in its own words."""
+def _said(a: Agreement, language: str, url: str, tool: str, name: str) -> str:
+    """The first report of a tool, and its summary, in its own words, on a card like a block that ran."""
     *lines, summary = a.kernel(name)[tool]
     if not lines:
         raise MissingError(f"{tool} says nothing of {name}")
@@ -198,15 +198,15 @@ def _said(a: Agreement, tool: str, name: str) -> str:
     shown = [*lines[:end], *["…"] * (end < len(lines)), summary]
     text = "&#10;".join(escape(line, quote=False) for line in shown)
     return (
-        f'<div class="language-text highlight"><span class="filename">compute-sanitizer --tool {tool}</span>'
-        f"<pre><code>{text}</code></pre></div>"
+        f'<div class="card"><div class="language-text highlight"><span class="filename">{tool}</span>'
+        f"<pre><code>{text}</code></pre></div>{_source(a, language, url, 'stamp stamp--fresh')}</div>"
     )
 
 
-def _source(a: Agreement, language: str, url: str) -> str:
-    version = a.record["tools"]["compute-sanitizer"].split()[1]
-    versions = {"compute-sanitizer": version}
-    return source(a.record["stamp"], versions, results.WORDS[language], url)
+def _source(a: Agreement, language: str, url: str, look: str = "source") -> str:
+    """Where and with what the record was made, and the way to it."""
+    versions = {"compute-sanitizer": a.record["tools"]["compute-sanitizer"].split()[1]}
+    return source(a.record["stamp"], versions, results.WORDS[language], url, look)
 
 
 # --- pages ------------------------------------------------------------------------------------------
@@ -227,11 +227,12 @@ def _filled(name: str, arguments: list[str], alone: bool, a: Agreement, language
     if name == "device" and not arguments:
         return escape(a.record["stamp"]["device"])
     words = WORDS[language]
+    tool, *of = arguments or [""]
     blocks: dict[str, tuple[str, Callable[[], str]]] = {  # name: (its arguments, what it draws)
         "table": ("|".join(PARTS), lambda: _kernels(a, words, language, *arguments)),
         "sums": ("", lambda: _sums(a, words)),
         "why": (r"[a-z-]+", lambda: _why(a, words, language, *arguments)),
-        "said": (rf"({'|'.join(TOOLS)}) .+", lambda: _said(a, arguments[0], " ".join(arguments[1:]))),
+        "said": (f"({'|'.join(TOOLS)}) .+", lambda: _said(a, language, url, tool, " ".join(of))),
         "source": ("", lambda: _source(a, language, url)),
     }
     if name not in blocks:
