@@ -226,6 +226,8 @@ def test_other_complaints() -> None:
         shown("see {{ agreement:sums }}")
     with pytest.raises(MissingError, match=r"expected \{\{ agreement:name argument … \}\}"):
         shown("{{ agreement table }}")
+    with pytest.raises(MissingError, match="no record beside"):
+        shown("{{ agreement.variants:sums }}")
     a = small()
     a.record["kernels"][0]["memcheck"] = ["FAILED: no end within 60 s"]
     with pytest.raises(MissingError, match="memcheck did not get to its summary of a: FAILED: no end"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blocks import parse
+from blocks import Fence, parse
 from prose import read
 from test_docs_fences import scripts
 
@@ -20,10 +20,13 @@ STAMP = ("commit", "cuda", "date", "device", "driver", "python", "tilelang", "to
 
 
 def shown(pages: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """The snippets that each block of the pages runs, by its text; `…` for other Python."""
+    """The snippets that each block of the pages runs, by its text; `…` for other Python of the repository."""
     fences = [fence for text in pages.values() for fence in parse(text) if fence.runs]
-    python = {fence.body: fence.info == "python" or "python" in fence.body for fence in fences}
-    return {f.body: tuple(scripts(f)) or ("…",) * python[f.body] for f in fences}
+
+    def reads(fence: Fence) -> bool:
+        return ("camp_softmax" if fence.info == "python" else "python") in fence.body
+
+    return {fence.body: tuple(scripts(fence)) or ("…",) * reads(fence) for fence in fences}
 
 
 def complaints(ledger: dict, blocks: dict[str, tuple[str, ...]]) -> Iterator[str]:
@@ -96,9 +99,12 @@ def test_a_right_ledger_passes() -> None:
     assert list(complaints({"blocks": {BODY: RIGHT}}, BLOCKS)) == []
     named = RIGHT | {"stamp": RIGHT["stamp"] | {"commit": "a" * 40}}
     assert list(complaints({"blocks": {BODY: named}}, BLOCKS)) == []
-    assert shown({"a": "```bash\npython -m camp_softmax\n```\n```bash\nls\n```\n"}) == {
+    fences = "```bash\npython -m camp_softmax\n```\n```bash\nls\n```\n```python\nimport camp_softmax\n```\n"
+    assert shown({"a": fences + "```python\nimport torch\n```\n"}) == {
         "python -m camp_softmax\n": ("…",),
         "ls\n": (),
+        "import camp_softmax\n": ("…",),
+        "import torch\n": (),
     }
 
 

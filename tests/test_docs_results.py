@@ -254,7 +254,7 @@ def beside() -> dict:
     return report.record(outcome, kind="variants", **common)
 
 
-BESIDE = Results("small", record(), beside())
+BESIDE = Results("small", record(), {"variants": beside()})
 
 
 def test_a_factor_is_the_time_of_a_variant_over_that_of_its_kernel() -> None:
@@ -272,7 +272,7 @@ def test_a_factor_needs_one_kernel_beside_it() -> None:
     with pytest.raises(
         MissingError, match=r"slow: not one kernel in float32 4096, but cuda\.cluster cuda\.online"
     ):
-        number(Results("small", record(), two), "factor", ["slow", "float32", "4096"])
+        number(Results("small", record(), {"variants": two}), "factor", ["slow", "float32", "4096"])
 
 
 def test_the_table_of_variants_has_their_factors_failures_and_source() -> None:
@@ -287,12 +287,85 @@ def test_the_table_of_variants_has_their_factors_failures_and_source() -> None:
     assert '<code lang="en">wrong in row 3</code>' in text
     assert "quack" not in text
     right = {**beside(), "failures": []}
-    text = expand("{{ results:variants }}", Results("b", record(), right), "en", "../b.json", "a.md")
+    text = expand(
+        "{{ results:variants }}", Results("b", record(), {"variants": right}), "en", "../b.json", "a.md"
+    )
     assert "<ul" not in text
     assert '<a href="../b-variants.json" download>' in text
 
 
-def test_both_records_are_loaded(tmp_path: Path) -> None:
+# --- other records beside it ------------------------------------------------------------------------
+
+
+def others(kind: str, *lines: tuple[str, int, dict]) -> Results:
+    """With a record `kind` beside it, of lines (candidate, M, what else it has)."""
+    common = {"dtype": "float16", "N": 16}
+    measurements = [{**common, "candidate": name, "M": M, **more} for name, M, more in lines]
+    return Results("small", record(), {kind: record() | {"kind": kind, "measurements": measurements}})
+
+
+def test_calls_have_their_times_and_those_of_the_first() -> None:
+    lines = ("torch", 256, {"us": 7.0, "ratio": 1.0}), ("auto", 256, {"us": 12.96, "ratio": 1.851})
+    first = {"first_s": 0.224, "cached_s": 0.15}
+    found = others("calls", lines[0], (*lines[1][:2], lines[1][2] | first))
+    _, *rows = cells(shown("{{ results.calls:calls }}", results=found))
+    assert [[cell.replace(NBSP, " ") for cell in row] for row in rows] == [
+        ["torch", "7.0 µs", "1.00", "–", "–"],
+        ["auto", "13 µs", "1.85", "220 ms", "150 ms"],
+    ]
+    assert shown("{{ results.calls:time auto float16 256 }}", results=found) == f"13{NBSP}µs"
+    with pytest.raises(MissingError, match=r"there is no docs/results/small-none\.json"):
+        shown("{{ results.none:calls }}", results=found)
+
+
+def test_attention_stands_beside_torchs() -> None:
+    names = "sdpa", "tilelang", "sdpa.causal", "tilelang.causal"
+    lines = [(name, 64, {"tflops": 100.0 + i, "ratio": 1 - i / 10}) for i, name in enumerate(names)]
+    _, *rows = cells(shown("{{ results.attention:attention }}", "zh", others("attention", *lines)))
+    assert rows == [
+        ["float16", "64", "否", "100", "101", "0.90"],
+        ["float16", "64", "是", "102", "103", "0.70"],
+    ]
+
+
+def test_what_memory_moves_stands_beside_what_is_counted() -> None:
+    lines = [("cuda.online", M, {"read": reads, "written": 0.97}) for M, reads in ((4096, 1.02), (9999, 2))]
+    found = others(
+        "traffic", ("torch", 4096, {"read": 1, "written": 1}), *lines, ("a.cluster", 9999, lines[0][2])
+    )
+    head, *rows = cells(shown("{{ results.traffic:traffic }}", results=found))
+    assert head == ["candidate", "as counted", "row length 4096", "row length 9999"]
+    assert rows == [
+        ["cuda.<wbr>online", "3", "1.99", "2.97"],
+        ["a.<wbr>cluster", "2", "–", "1.99"],
+    ]
+    assert shown("{{ results.traffic:moved cuda.online float16 9999 }}", results=found) == "2.97"
+
+
+def test_where_it_falls_short_is_told() -> None:
+    lines = [
+        {"dtype": "float32", "N": 1, "M": M, "candidate": name, "us": 1.0, "ratio": ratio}
+        for M, ratios in (
+            (128, (1.0, 0.98, 0.985, 1.2)),
+            (256, (1.0, 0.96, 0.5, 0.99)),
+            (512, (1.0, 0.98, 1.0, 0.9)),
+        )
+        for name, ratio in zip(("copy", "auto", "liger", "cuda.online"), ratios, strict=True)
+    ]
+    found = Results("small", record() | {"measurements": lines})
+    _, *rows = cells(shown("{{ results:short 0.97 0.99 }}", results=found))
+    assert rows == [["float32", "256", "0.960", "liger 0.500"], ["float32", "512", "0.980", "liger 1.000"]]
+    assert shown("{{ results:short 0.9 0.9 }}", results=found) == "<p>Nothing.</p>"
+
+
+def test_a_record_beside_it_has_its_own_address() -> None:
+    found = others("calls", ("torch", 256, {"us": 7.0, "ratio": 1.0}))
+    line = expand("{{ results.calls:source }}", found, "en", "../small.json", "a.md")
+    assert '<a href="../small-calls.json" download>' in line
+
+
+def test_all_records_are_loaded(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}", "utf-8")
     (tmp_path / "small.json").write_text(report.dump(record()), "utf-8")
     (tmp_path / "small-variants.json").write_text(report.dump(beside()), "utf-8")
     assert Results.load(tmp_path, "small") == BESIDE

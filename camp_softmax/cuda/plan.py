@@ -89,7 +89,8 @@ def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
     """
     if M > CAPACITY:
         raise ValueError(f"single_read: expected rows of up to {CAPACITY} elements, got {M}")
-    return _in_registers("single_read", M, dtype, output, aligned, _Held(words=VECTOR // dtype.itemsize))
+    held = _Held(words=VECTOR // dtype.itemsize, wanted=3 if dtype == torch.float32 else 4)
+    return _in_registers("single_read", M, dtype, output, aligned, held)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -123,12 +124,13 @@ def backward(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
 
 class _Held(NamedTuple):
     """What a thread has of a row: a vector of each of so many tensors takes so many registers, words, and all
-    of it so many more than a kernel of one tensor, besides.
+    of it so many more than a kernel of one tensor, besides. So many vectors are wanted if all else is equal.
     """
 
     words: int
     tensors: int = 1
     besides: int = 0
+    wanted: int = 3
 
     def registers(self, items: int) -> int:
         return items * self.words + self.besides
@@ -182,19 +184,21 @@ def _resident(warps: int, words: int) -> int:
 def _items(vectors: int, held: _Held) -> int:
     """How many vectors a thread of a block takes: so that enough of memory is on its way, and hardly more.
 
-    That is 48 KB a multiprocessor, and 62 KB of each tensor if only two blocks share it:
-    their phases leave gaps.
+    That is 48 KB a multiprocessor, and 62 KB of each tensor if only two blocks share it: their phases leave
+    gaps. And hardly a thread in three is idle.
 
     Example:
-        >>> [_items(vectors, _Held(4)) for vectors in (1024, 1500)], _items(1024, _PAIR)
-        ([2, 3], 3)
+        >>> [_items(vectors, _Held(4)) for vectors in (128, 1024, 1500)], _items(1024, _PAIR)
+        ([2, 2, 3], 3)
     """
 
-    def merit(items: int) -> tuple[bool, int, int]:
-        resident = _resident(-(-vectors // (items * WARP)), held.registers(items))
+    def merit(items: int) -> tuple[bool, bool, int, int]:
+        warps = -(-vectors // (items * WARP))
+        resident = _resident(warps, held.registers(items))
         on_its_way = resident * vectors * VECTOR * held.tensors
         enough = on_its_way >= (48_000 if resident > 2 else 62_000 * held.tensors)
-        return enough, -on_its_way if enough else on_its_way, -abs(items - 3)
+        busy = 2 * warps * WARP * items < 3 * vectors
+        return busy, enough, -on_its_way if enough else on_its_way, -abs(items - held.wanted)
 
     return max(
         (n for n in (2, 3, 4, 6, 8, 12, 16) if vectors <= n * 1024 and n * held.words <= 64), key=merit

@@ -1,4 +1,5 @@
-"""Figures of a benchmark record on the pages: `{{ results:ratio auto float32 4096 }}` and the like.
+"""Figures of a benchmark record on the pages: `{{ results:ratio auto float32 4096 }}` and the like; of one
+beside it, docs/results/<name>-calls.json, say: `{{ results.calls:time auto float32 256 }}`.
 
 A new run changes the pages, and nobody types a measurement. Standard library only, as blocks.py: the
 guards of the pages read records too. What is drawn is in charts.py.
@@ -7,10 +8,10 @@ guards of the pages read records too. What is drawn is in charts.py.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from blocks import outside
 from charts import WORK, plot, regimes, roofline
@@ -18,7 +19,7 @@ from prose import SPAN
 
 PLACEHOLDER = re.compile(r"\{\{\s*(?P<record>results|agreement)\b(?P<rest>[^{}]*)\}\}")
 NBSP = "\N{NO-BREAK SPACE}"  # a number and its unit stay together
-CALL = re.compile(r":(?P<name>[a-z-]+)(?P<arguments>(?:\s+[\w.-]+)*)\s*")
+CALL = re.compile(r"(?:\.(?P<beside>[a-z-]+))?:(?P<name>[a-z-]+)(?P<arguments>(?:\s+[\w.-]+)*)\s*")
 
 
 class MissingError(ValueError):
@@ -39,9 +40,15 @@ class Words:
     more: str
     comma: str
     colon: str
-    factors: str
     wrong: str
-    variants: tuple[str, ...]  # the head of their table
+    # Heads of tables, each behind what the table is.
+    variants: tuple[str, ...]
+    calls: tuple[str, ...]
+    attention: tuple[str, ...]
+    causal: tuple[str, str]  # no, yes
+    traffic: tuple[str, ...]
+    traffic_at: str
+    short: tuple[str, ...]
 
 
 WORDS = {
@@ -56,9 +63,29 @@ WORDS = {
         more="另有 {} 个形状",
         comma="，",
         colon="：",
-        factors="各种改法的用时，以原来的核函数为 1",
         wrong="结果错",
-        variants=("改法", "类型", "行长", "用时，倍"),
+        variants=("各种改法的用时，以原来的核函数为 1", "改法", "类型", "行长", "用时，倍"),
+        calls=(
+            "一次调用的用时",
+            "候选",
+            "一次调用",
+            "是 torch 的几倍",
+            "头一次，缓存为空",
+            "头一次，缓存已有",
+        ),
+        attention=(
+            "注意力的速度",
+            "类型",
+            "D",
+            "因果",
+            "torch，TFLOP/s",
+            "这里，TFLOP/s",
+            "这里是 torch 的几倍",
+        ),
+        causal=("否", "是"),
+        traffic=("每个元素经过显存几次", "候选", "按算法数"),
+        traffic_at="行长 {}",
+        short=("不够快的地方", "类型", "行长", "auto", "最快的别家"),
     ),
     "en": Words(
         length="row length",
@@ -71,9 +98,29 @@ WORDS = {
         more="and {} more",
         comma=", ",
         colon=": ",
-        factors="the time of each variant, that of the kernel being 1",
         wrong="wrong",
-        variants=("variant", "dtype", "row length", "time, times"),
+        variants=(
+            "the time of each variant, that of the kernel being 1",
+            *("variant", "dtype", "row length", "time, times"),
+        ),
+        calls=(
+            "the time of a call",
+            *(
+                "candidate",
+                "a call",
+                "times torch’s",
+                "first call, caches empty",
+                "first call, caches filled",
+            ),
+        ),
+        attention=(
+            "the speed of attention",
+            *("dtype", "D", "causal", "torch, TFLOP/s", "here, TFLOP/s", "here, as a fraction of torch"),
+        ),
+        causal=("no", "yes"),
+        traffic=("how often memory moves each element", "candidate", "as counted"),
+        traffic_at="row length {}",
+        short=("where it is not fast enough", "dtype", "row length", "auto", "the fastest other"),
     ),
 }
 
@@ -82,21 +129,21 @@ WORDS = {
 class Results:
     """The record of one device, docs/results/<name>.json; None if there is none yet.
 
-    beside: that of the variants of its kernels, docs/results/<name>-variants.json.
+    others: docs/results/<name>-<what>.json, by what was measured: variants of the kernels, calls, …
     """
 
     name: str
     found: Mapping[str, Any] | None
-    beside: Mapping[str, Any] | None = None
+    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, folder: Path, name: str) -> "Results":
-        paths = [folder / f"{stem}.json" for stem in (name, f"{name}-variants")]
-        return cls(name, *(json.loads(path.read_text("utf-8")) if path.exists() else None for path in paths))
+        records = {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob(f"{name}*.json")}
+        found = records.pop(name, None)
+        return cls(name, found, {stem.removeprefix(f"{name}-"): record for stem, record in records.items()})
 
-    @property
-    def variants(self) -> "Results":
-        return Results(f"{self.name}-variants", self.beside)
+    def beside(self, what: str) -> "Results":
+        return Results(f"{self.name}-{what}", self.others.get(what))
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -166,8 +213,9 @@ def _first_in_calls(r: Results, *of: str) -> float:
 
 
 def _factor(r: Results, variant: str, dtype: str, length: str) -> float:
-    changed = r.variants.measurement(f"variant.{variant}", dtype, length)
-    return changed["us"] / _kernel(r.variants, variant, dtype, length)["us"]
+    variants = r.beside("variants")
+    changed = variants.measurement(f"variant.{variant}", dtype, length)
+    return changed["us"] / _kernel(variants, variant, dtype, length)["us"]
 
 
 def _kernel(r: Results, variant: str, dtype: str, length: str) -> Mapping[str, Any]:
@@ -185,12 +233,18 @@ def _lowest(r: Results, candidate: str, dtype: str) -> Mapping[str, Any]:
     return min(r.series(candidate, dtype), key=lambda m: m["ratio"])
 
 
+def _moved(m: Mapping[str, Any]) -> float:
+    return m["read"] + m["written"]
+
+
 NUMBERS: dict[str, tuple[str, Callable[..., float]]] = {  # name: (arguments, figure)
     # its bandwidth over the copy's
     "ratio": ("candidate dtype length", lambda r, *of: r.measurement(*of)["ratio"]),
     # the same, counting all that the rung moves
     "roof": ("candidate dtype length", _roof),
     "time": ("candidate dtype length", lambda r, *of: r.measurement(*of)["us"]),
+    # elements that come from memory and go there, for each of the input
+    "moved": ("candidate dtype length", lambda r, *of: _moved(r.measurement(*of))),
     # of the first call, compilation included, and how many later ones take as long
     "first": ("candidate dtype length", lambda r, *of: r.measurement(*of)["first_s"] * 1e6),
     "first-in-calls": ("candidate dtype length", _first_in_calls),
@@ -284,31 +338,113 @@ def _tables(r: Results, words: Words) -> str:
     return "".join(_table(r, words, dtype) for dtype in dtypes)
 
 
+def _breakable(name: str) -> str:
+    """A candidate's name, which may break in a narrow column."""
+    return re.sub(r"([._])", r"\1<wbr>", escape(name))
+
+
+def grid(
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    look: str = "results__table",
+    heading: Callable[[str], str] = _breakable,
+) -> str:
+    """A table in a region that scrolls. The first word is what it is, the first of a row heads that row."""
+    what, *names = head
+    columns = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = "".join(
+        f'<tr><th scope="row">{heading(str(first))}</th>'
+        + "".join(f"<td>{cell}</td>" for cell in cells)
+        + "</tr>"
+        for first, *cells in rows
+    )
+    return (
+        f'<div class="results" tabindex="0" role="region" aria-label="{what}" data-search-exclude="true">'
+        f'<table class="{look}"><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
 def _variants(r: Results, words: Words, url: str) -> str:
     """Each variant with its time as a multiple of the kernel's, or why it has none; and their source."""
+    beside = r.beside("variants")
     rows = [
         (_bare(m), m["dtype"], m["M"], f"{_factor(r, _bare(m), m['dtype'], str(m['M'])):.2f}")
-        for m in r.variants.record["measurements"]
+        for m in beside.record["measurements"]
         if m["candidate"].startswith("variant.")
     ]
     rows += [
         (_bare(f), f["dtype"], shape[1], words.wrong)
-        for f in r.variants.record["failures"]
+        for f in beside.record["failures"]
         for shape in f["shapes"]
     ]
-    shown = "".join(
-        f'<tr><th scope="row">{_breakable(name)}</th><td>{dtype}</td><td>{M}</td><td>{factor}</td></tr>'
-        for name, dtype, M, factor in sorted(rows)
+    failed = bool(beside.record["failures"])
+    refused = _left_out(Results("", {**beside.record, "missing": {}}), words) if failed else ""
+    source = _source(beside, words, _url(url, r, beside))
+    return grid(words.variants, sorted(rows)) + refused + source
+
+
+def _calls(r: Results, words: Words) -> str:
+    """What a call costs the host, and what the first one."""
+    return grid(
+        words.calls,
+        [
+            (
+                *(m["candidate"], duration(m["us"]), f"{m['ratio']:.2f}"),
+                *(duration(m[key] * 1e6) if key in m else "–" for key in ("first_s", "cached_s")),
+            )
+            for m in r.record["measurements"]
+        ],
     )
-    head = "".join(f'<th scope="col">{word}</th>' for word in words.variants)
-    failed = bool(r.variants.record["failures"])
-    refused = _left_out(Results("", {**r.variants.record, "missing": {}}), words) if failed else ""
-    source = _source(r.variants, words, url.replace(f"{r.name}.json", f"{r.variants.name}.json"))
-    return (
-        f'<div class="results" tabindex="0" role="region" aria-label="{words.factors}"'
-        f' data-search-exclude="true"><table class="results__table"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{shown}</tbody></table></div>{refused}{source}"
-    )
+
+
+def _attention(r: Results, words: Words) -> str:
+    """The kernel of the course beside torch's: a line for each dtype and D, causal or not."""
+    found = {(m["dtype"], m["M"], m["candidate"]): m for m in r.record["measurements"]}
+    rows = []
+    for (dtype, M, name), theirs in found.items():
+        if name.startswith("sdpa"):
+            ours = found[dtype, M, name.replace("sdpa", "tilelang")]
+            speeds = f"{theirs['tflops']:.0f}", f"{ours['tflops']:.0f}", f"{ours['ratio']:.2f}"
+            rows.append((dtype, M, words.causal[name.endswith("causal")], *speeds))
+    return grid(words.attention, rows)
+
+
+def _short(r: Results, words: Words, of_copy: str, of_other: str) -> str:
+    """Where auto attains less than these fractions of the copy, or of the fastest kernel that is not ours."""
+    rows = []
+    others = [name for name in _names(r.record["measurements"], "candidate").split() if not _ours(name)]
+    for dtype in _names(r.record["measurements"], "dtype").split():
+        found = {
+            (m["candidate"], m["M"]): m["ratio"] for m in r.record["measurements"] if m["dtype"] == dtype
+        }
+        for m in r.series("auto", dtype):
+            ratio, best = max((found.get((name, m["M"]), 0.0), name) for name in others)
+            if m["ratio"] < float(of_copy) or m["ratio"] < float(of_other) * ratio:
+                cells = f"{m['ratio']:.3f}", f"{_breakable(best)} {ratio:.3f}"
+                rows.append((dtype, m["M"], *cells))
+    return grid(words.short, rows) if rows else f"<p>{words.nothing}</p>"
+
+
+def _ours(name: str) -> bool:
+    return name in ("copy", "auto") or name.startswith(("cuda.", "tilelang."))
+
+
+def _traffic(r: Results, words: Words) -> str:
+    """How often each element moves: as the algorithm says, and as the counters of the memory do."""
+    lines = r.record["measurements"]
+    lengths = sorted({m["M"] for m in lines})
+    found = {(m["candidate"], m["M"]): f"{_moved(m):.2f}" for m in lines}
+    rows = [
+        (name, WORK[name.rpartition(".")[2]][1], *(found.get((name, M), "–") for M in lengths))
+        for name in _names(lines, "candidate").split()
+        if name.rpartition(".")[2] in WORK
+    ]
+    return grid((*words.traffic, *(words.traffic_at.format(M) for M in lengths)), rows)
+
+
+def _url(url: str, r: Results, beside: Results) -> str:
+    """Of a record beside another, whose address this is."""
+    return url.replace(f"{r.name}.json", f"{beside.name}.json")
 
 
 def _bare(line: Mapping[str, Any]) -> str:
@@ -318,11 +454,6 @@ def _bare(line: Mapping[str, Any]) -> str:
 
 def _emphasis(cell: str, best: str) -> str:
     return f"<strong>{cell}</strong>" if cell == best else cell
-
-
-def _breakable(name: str) -> str:
-    """A candidate's name, which may break in a narrow column."""
-    return re.sub(r"([._])", r"\1<wbr>", escape(name))
 
 
 def _left_out(r: Results, words: Words) -> str:
@@ -360,10 +491,10 @@ def _source(r: Results, words: Words, url: str) -> str:
     """Where and with what the record was made, and the way to it."""
     stamp = r.record["stamp"]
     versions = {name: stamp[name] for name in ("torch", "tilelang")} | r.record["packages"]
-    return source(stamp, versions, words, url)
+    return origin(stamp, versions, words, url)
 
 
-def source(
+def origin(
     stamp: Mapping[str, Any], versions: Mapping[str, str], words: Words, url: str, look: str = "source"
 ) -> str:
     """Where and with what a record was made, and the way to it."""
@@ -422,35 +553,36 @@ def expand(text: str, results: Results, language: str, url: str, where: str) -> 
         MissingError: one line for each placeholder that cannot be filled.
     """
 
-    def fill(name: str, arguments: list[str], alone: bool) -> str:
+    def fill(call: Call) -> str:
         try:
-            return _filled(name, arguments, alone, results, language, url)
+            return _filled(call, results, language, url)
         except KeyError as error:
             raise MissingError(f"charts.py does not know {error}") from error
 
     return put(text, "results", fill, where)
 
 
-def put(text: str, record: str, fill: Callable[[str, list[str], bool], str], where: str) -> str:
-    """The page with a record's placeholders filled, line for line.
+class Call(NamedTuple):
+    """What a placeholder asks for."""
 
-    Args:
-        fill: takes a placeholder's name, its arguments, and whether it has a line of its own.
-        where: the page's path, for complaints.
+    beside: str | None  # a record beside the one that is meant otherwise
+    name: str
+    arguments: list[str]
+    alone: bool  # on its line
 
-    Raises:
-        MissingError: one line for each placeholder that cannot be filled.
-    """
+
+def put(text: str, record: str, fill: Callable[[Call], str], where: str) -> str:
+    """The page with the placeholders for a record filled, line for line; raises what `expand` does."""
     lines, complaints = text.split("\n"), []
     for at, line in outside(text):
         for match in reversed(_outside_spans(line)):
             if match["record"] != record:
                 continue
             try:
-                call = CALL.fullmatch(match["rest"])
-                if call is None:
+                if not (call := CALL.fullmatch(match["rest"])):
                     raise MissingError(f"expected {{{{ {record}:name argument … }}}}")
-                filled = fill(call["name"], call["arguments"].split(), line.strip() == match[0])
+                alone = line.strip() == match[0]
+                filled = fill(Call(call["beside"], call["name"], call["arguments"].split(), alone))
             except MissingError as error:
                 complaints.append(f"{where}:{at}: {match[0]}: {error}")
                 continue
@@ -460,7 +592,11 @@ def put(text: str, record: str, fill: Callable[[str, list[str], bool], str], whe
     return "\n".join(lines)
 
 
-def _filled(name: str, arguments: list[str], alone: bool, results: Results, language: str, url: str) -> str:
+def _filled(call: Call, results: Results, language: str, url: str) -> str:
+    name, arguments = call.name, call.arguments
+    if call.beside:
+        beside = results.beside(call.beside)
+        results, url = beside, _url(url, results, beside)
     if name in NUMBERS:
         return _spelled(name, number(results, name, arguments))
     if name in ("stamp", "method") and len(arguments) == 1:
@@ -472,6 +608,10 @@ def _filled(name: str, arguments: list[str], alone: bool, results: Results, lang
         "plot": (2, lambda: _drawn(plot, results, language, *arguments)),  # dtype candidate …
         "map": (2, lambda: _drawn(regimes, results, language, *arguments)),  # dtype candidate …
         "variants": (0, lambda: _variants(results, words, url)),
+        "calls": (0, lambda: _calls(results, words)),
+        "attention": (0, lambda: _attention(results, words)),
+        "short": (2, lambda: _short(results, words, *arguments)),  # fraction of the copy, of others
+        "traffic": (0, lambda: _traffic(results, words)),
         "roofline": (3, lambda: _roofline(results, language, *arguments)),  # dtype length candidate …
         "source": (0, lambda: _source(results, words, url)),
         "left-out": (0, lambda: _left_out(results, words)),
@@ -484,6 +624,6 @@ def _filled(name: str, arguments: list[str], alone: bool, results: Results, lang
     least, draw = blocks[name]
     if len(arguments) < least or (arguments and not least):
         raise MissingError(f"{name} takes {f'at least {least}' if least else 'no'} arguments")
-    if not alone:
+    if not call.alone:
         raise MissingError(f"{name} stands on a line of its own")
     return draw()

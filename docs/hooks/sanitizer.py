@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import results
-from results import MissingError, put, source
+from results import Call, MissingError, grid, origin, put
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PARTS = ("seeded", "correct")
@@ -136,17 +136,9 @@ def _inline(text: str) -> str:
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text, quote=False))
 
 
-def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    columns = "".join(f'<th scope="col">{word}</th>' for word in head)
-    body = ""
-    for first, *rest in rows:
-        cells = "".join(f"<td>{cell or '–'}</td>" for cell in rest)
-        body += f'<tr><th scope="row">{first}</th>{cells}</tr>'
-    return (
-        f'<div class="results" tabindex="0" role="region" aria-label="{caption}" data-search-exclude="true">'
-        f'<table class="results__table results__table--words"><thead><tr>{columns}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    filled = [[first, *(cell or "–" for cell in rest)] for first, *rest in rows]
+    return grid(head, filled, "results__table results__table--words", _inline)
 
 
 def _kernels(a: Agreement, words: Words, language: str, part: str) -> str:
@@ -156,8 +148,9 @@ def _kernels(a: Agreement, words: Words, language: str, part: str) -> str:
         rule, numbers = a.verdict(name, "checker"), a.kernel(name)["numbers"]
         verdicts = [words.verdicts.get(a.verdict(name, tool), "") for tool in TOOLS]
         result = words.verdicts.get(numbers) or ("" if numbers == "unknown" else _code(numbers))
-        rows.append([_inline(told[language]), rule and _code(rule), *verdicts, result])
-    return _table(words.part[part], [words.part[part], words.checker, *TOOLS, words.numbers], rows)
+        rows.append([told[language], rule and _code(rule), *verdicts, result])
+    what = words.part[part]
+    return _table([what, what, words.checker, *TOOLS, words.numbers], rows)
 
 
 def _code(text: str) -> str:
@@ -172,7 +165,7 @@ def _sums(a: Agreement, words: Words) -> str:
     found, alarms = (
         text.format(len(a.told[part])) for text, part in zip((words.found, words.alarms), PARTS, strict=True)
     )
-    return _table(f"{found}{words.join}{alarms}", ["", found, alarms], rows)
+    return _table([f"{found}{words.join}{alarms}", "", found, alarms], rows)
 
 
 def _why(a: Agreement, words: Words, language: str, kind: str) -> str:
@@ -206,7 +199,7 @@ def _said(a: Agreement, language: str, url: str, tool: str, name: str) -> str:
 def _source(a: Agreement, language: str, url: str, look: str = "source") -> str:
     """Where and with what the record was made, and the way to it."""
     versions = {"compute-sanitizer": a.record["tools"]["compute-sanitizer"].split()[1]}
-    return source(a.record["stamp"], versions, results.WORDS[language], url, look)
+    return origin(a.record["stamp"], versions, results.WORDS[language], url, look)
 
 
 # --- pages ------------------------------------------------------------------------------------------
@@ -215,13 +208,13 @@ def _source(a: Agreement, language: str, url: str, look: str = "source") -> str:
 def expand(text: str, agreement: Agreement, language: str, url: str, where: str) -> str:
     """The page with what the record says of both sides in it, as `results.expand`."""
 
-    def fill(name: str, arguments: list[str], alone: bool) -> str:
-        return _filled(name, arguments, alone, agreement, language, url)
-
-    return put(text, "agreement", fill, where)
+    return put(text, "agreement", lambda call: _filled(call, agreement, language, url), where)
 
 
-def _filled(name: str, arguments: list[str], alone: bool, a: Agreement, language: str, url: str) -> str:
+def _filled(call: Call, a: Agreement, language: str, url: str) -> str:
+    name, arguments = call.name, call.arguments
+    if call.beside:
+        raise MissingError("there is no record beside that of the agreement")
     if name in FIGURES and not arguments:
         return str(FIGURES[name](a))
     if name == "device" and not arguments:
@@ -240,6 +233,6 @@ def _filled(name: str, arguments: list[str], alone: bool, a: Agreement, language
     wanted, draw = blocks[name]
     if not re.fullmatch(wanted, " ".join(arguments)):
         raise MissingError(f"{name} takes {wanted or 'no arguments'}")
-    if not alone:
+    if not call.alone:
         raise MissingError(f"{name} stands on a line of its own")
     return draw()

@@ -5,9 +5,8 @@ from torch.autograd.profiler import profile
 
 import camp_softmax
 
-device = "cuda" if torch.cuda.is_available() else "cpu"
-x = torch.randn(4, 6, 8, device=device)
-flat = torch.randn(4 * 6 * 8 + 1, device=device)
+x = torch.randn(4, 6, 8)
+flat = torch.randn(4 * 6 * 8 + 1)
 
 
 def copies(x, dim):
