@@ -434,7 +434,7 @@ def test_beside_scaled_dot_product_attention(D, dtype, causal):
 def test_torchs_backends_differ_where_a_query_sees_no_key():
     """As the page says: plain operations give 0, what this GPU takes by itself the mean of all values."""
     q = torch.zeros(1, 1, 5, 64, dtype=torch.float16, device=DEVICE)
-    v = torch.tensor([1.0, 2.0, 3.0]).to(q).view(1, 1, 3, 1).expand(1, 1, 3, 64)
+    v = torch.tensor([1.0, 2.0, 3.0]).to(q).view(1, 1, 3, 1).expand(1, 1, 3, 64).contiguous()
     mask = torch.ones(5, 3, dtype=torch.bool, device=DEVICE).tril(-2)
     with sdpa_kernel(SDPBackend.MATH):
         assert (scaled_dot_product_attention(q, v, v, attn_mask=mask)[0, 0, :2] == 0).all()

@@ -1,7 +1,8 @@
-"""How often a call copies a tensor of 4 x 6 x 8, as torch counts."""
+"""How often a call copies a tensor of 4 x 6 x 8."""
+
+from unittest import mock
 
 import torch
-from torch.autograd.profiler import profile
 
 import camp_softmax
 
@@ -10,9 +11,16 @@ flat = torch.randn(4 * 6 * 8 + 1)
 
 
 def copies(x, dim):
-    with profile(use_kineto=False) as seen:
+    made, contiguous = [], torch.Tensor.contiguous
+
+    def watched(tensor):
+        y = contiguous(tensor)
+        made.append(y.data_ptr() != tensor.data_ptr())
+        return y
+
+    with mock.patch.object(torch.Tensor, "contiguous", watched):
         camp_softmax.softmax(x, dim, backend="cuda")
-    return sum(event.name == "aten::copy_" for event in seen.function_events)
+    return sum(made)
 
 
 print("dim=-1:", copies(x, -1))
