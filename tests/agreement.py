@@ -84,6 +84,12 @@ def source(entry: dict[str, Any]) -> Path:
     return ROOT / entry.get("source", f"camp_softmax/cuda/{entry.get('rung')}.cuh")
 
 
+def digests(judged: list[dict[str, Any]]) -> dict[str, str]:
+    """Of all that decides what becomes of these entries."""
+    files = sorted({ENTRIES, PROGRAM}.union(*(sources(source(entry)) for entry in judged)))
+    return {str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
 def seed(entry: dict[str, Any], folder: Path) -> Path:
     """The source in that folder, edited, with what it includes."""
     texts = {path.name: path.read_text("utf-8") for path in sources(source(entry))}
@@ -300,12 +306,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not chosen.record:
             return 0
         found = judge(launches, options, chosen.jobs)
-    files = sorted({ENTRIES, PROGRAM}.union(*(sources(source(entry)) for entry in judged)))
     record = {
-        **{"schema": 1, "kind": "agreement", "stamp": stamp()},
-        "files": {
-            str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
-        },
+        **{"schema": 1, "kind": "agreement", "stamp": stamp(), "files": digests(judged)},
         "tools": {"compute-sanitizer": version, "nvcc": compiler.splitlines()[-2].strip(), **options},
         "kernels": [line | found[line["name"]] for line in lines],
     }

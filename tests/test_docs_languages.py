@@ -1,5 +1,6 @@
 """Both languages have the same pages, and on them the same code, formulas, anchors and numbers."""
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -109,13 +110,13 @@ def number_complaints(pages: Pages) -> Iterator[str]:
 
 
 def record_complaints(pages: Pages) -> Iterator[str]:
-    """Figures of a benchmark record that one language lacks."""
-    for path, *texts in pairs(pages):
-        zh, en = (dict.fromkeys(calls(text)) for text in texts)
+    """What a page takes from a record, and the other language does not."""
+    for record, (path, *texts) in itertools.product(("results", "agreement"), pairs(pages)):
+        zh, en = (dict.fromkeys(calls(text, record)) for text in texts)
         for here, there, mine, other in (("zh", "en", zh, en), ("en", "zh", en, zh)):
             for call in mine:
                 if call not in other:
-                    yield f"docs/{here}/{path}:1: {{{{ results{call} }}}} is missing in docs/{there}/{path}"
+                    yield f"docs/{here}/{path}:1: {{{{ {record}{call} }}}} is missing in docs/{there}/{path}"
 
 
 def code_complaints(pages: Pages) -> Iterator[str]:
@@ -193,7 +194,7 @@ def test_the_languages_agree(guard: Guard) -> None:
 
 
 ZH = """\
-# 标题 {{ results:call a }}
+# 标题 {{ results:call a }} {{ agreement:a }}
 
 ## 合并 {#merge}
 
@@ -211,7 +212,7 @@ ls
 ```
 """
 EN = """\
-# Title
+# Title {{ agreement:a }}
 
 ## Merge { #merge .wide }
 
@@ -271,6 +272,7 @@ def test_a_right_translation_passes(guard: Guard) -> None:
         (power_complaints, "`$z$`", "e<sup>−2</sup> = 0.15", ["docs/en/a.md:5: e<sup>−2</sup> = 0.15 is"]),
         (power_complaints, "`$z$`", "e<sup>1 − 2</sup> = e<sup>−2</sup> = 0.37", ["docs/en/a.md:5: "]),
         (record_complaints, "call  a", "call b", ["{{ results:call a }} is missing", "{{ results:call b }}"]),
+        (record_complaints, "agreement:a", "agreement:b", ["{{ agreement:a }} is", "{{ agreement:b }} is"]),
         (number_complaints, "7 µs", "7 ms", ["zh/a.md:5: 7 µs is missing", "en/a.md:5: 7 ms is"]),
         (number_complaints, "4.1", "4.2", ["4.1 TB/s is missing", "4.2 TB/s is missing"]),
         (number_complaints, "0.5×", "half", ["docs/zh/a.md:5: 0.5 × is missing"]),

@@ -622,6 +622,35 @@ def test_figures_of_the_record_stand_on_the_page(site: Site) -> None:
         assert only(soup, ".reading-time").text in ("阅读约 1 分钟", "1 min read")
 
 
+def test_what_tools_said_stands_on_the_page(site: Site) -> None:
+    record = {
+        "stamp": STAMP | {"driver": "1.2", "cuda": "13.0", "commit": None},
+        "tools": {"compute-sanitizer": "Version 2025.3 (x)"},
+        "kernels": [
+            {"name": "a", "memcheck": ["at __global__ <a>", "    by thread", "ERROR SUMMARY: 1 error"]}
+        ],
+    }
+    site.write("docs/results/agreement.json", json.dumps(record))
+    site.write("docs/agreement.toml", "[seeded]\n[correct]\n")
+    site.page("b/a.md", "# A\n\n{{ agreement:seeded }} seeded\n\n{{ agreement:said memcheck a }}\n\nend\n")
+    site.build()
+    for language in LANGUAGES:
+        soup = site.html("b/a/index.html", language)
+        assert [paragraph.text for paragraph in soup.select("article > p")][-2:] == ["0 seeded", "end"]
+        card = only(soup, ".card")
+        assert only(card, "pre").text == "\n".join(record["kernels"][0]["memcheck"])
+        folder = site.root / ("site" if language == "zh" else "site/en") / "b/a"
+        link = only(card, ".stamp a[download]")["href"]
+        assert json.loads((folder / link).resolve().read_text("utf-8")) == record
+
+
+def test_without_a_record_of_the_tools_the_build_ends(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.page("a.md", "# A\n\n{{ agreement:seeded }}\n")
+    with pytest.raises(Abort):
+        site.build()
+    assert "there is no docs/results/agreement.json; `make agreement` writes it" in caplog.text
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_figure_that_the_record_lacks_ends_the_build(
     site: Site, language: str, caplog: pytest.LogCaptureFixture

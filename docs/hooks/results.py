@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from blocks import outside
 from charts import WORK, plot, regimes, roofline
 from prose import SPAN
 
-PLACEHOLDER = re.compile(r"\{\{\s*results\b(?P<rest>[^{}]*)\}\}")
+PLACEHOLDER = re.compile(r"\{\{\s*(?P<record>results|agreement)\b(?P<rest>[^{}]*)\}\}")
 NBSP = "\N{NO-BREAK SPACE}"  # a number and its unit stay together
 CALL = re.compile(r"(?:\.(?P<beside>[a-z-]+))?:(?P<name>[a-z-]+)(?P<arguments>(?:\s+[\w.-]+)*)\s*")
 
@@ -338,19 +338,29 @@ def _tables(r: Results, words: Words) -> str:
     return "".join(_table(r, words, dtype) for dtype in dtypes)
 
 
-def _rows(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def _breakable(name: str) -> str:
+    """A candidate's name, which may break in a narrow column."""
+    return re.sub(r"([._])", r"\1<wbr>", escape(name))
+
+
+def grid(
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    look: str = "results__table",
+    heading: Callable[[str], str] = _breakable,
+) -> str:
     """A table in a region that scrolls. The first word is what it is, the first of a row heads that row."""
     what, *names = head
     columns = "".join(f'<th scope="col">{name}</th>' for name in names)
     body = "".join(
-        f'<tr><th scope="row">{_breakable(str(first))}</th>'
+        f'<tr><th scope="row">{heading(str(first))}</th>'
         + "".join(f"<td>{cell}</td>" for cell in cells)
         + "</tr>"
         for first, *cells in rows
     )
     return (
         f'<div class="results" tabindex="0" role="region" aria-label="{what}" data-search-exclude="true">'
-        f'<table class="results__table"><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table></div>'
+        f'<table class="{look}"><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
 
@@ -370,12 +380,12 @@ def _variants(r: Results, words: Words, url: str) -> str:
     failed = bool(beside.record["failures"])
     refused = _left_out(Results("", {**beside.record, "missing": {}}), words) if failed else ""
     source = _source(beside, words, _url(url, r, beside))
-    return _rows(words.variants, sorted(rows)) + refused + source
+    return grid(words.variants, sorted(rows)) + refused + source
 
 
 def _calls(r: Results, words: Words) -> str:
     """What a call costs the host, and what the first one."""
-    return _rows(
+    return grid(
         words.calls,
         [
             (
@@ -396,7 +406,7 @@ def _attention(r: Results, words: Words) -> str:
             ours = found[dtype, M, name.replace("sdpa", "tilelang")]
             speeds = f"{theirs['tflops']:.0f}", f"{ours['tflops']:.0f}", f"{ours['ratio']:.2f}"
             rows.append((dtype, M, words.causal[name.endswith("causal")], *speeds))
-    return _rows(words.attention, rows)
+    return grid(words.attention, rows)
 
 
 def _short(r: Results, words: Words, of_copy: str, of_other: str) -> str:
@@ -412,7 +422,7 @@ def _short(r: Results, words: Words, of_copy: str, of_other: str) -> str:
             if m["ratio"] < float(of_copy) or m["ratio"] < float(of_other) * ratio:
                 cells = f"{m['ratio']:.3f}", f"{_breakable(best)} {ratio:.3f}"
                 rows.append((dtype, m["M"], *cells))
-    return _rows(words.short, rows) if rows else f"<p>{words.nothing}</p>"
+    return grid(words.short, rows) if rows else f"<p>{words.nothing}</p>"
 
 
 def _ours(name: str) -> bool:
@@ -429,7 +439,7 @@ def _traffic(r: Results, words: Words) -> str:
         for name in _names(lines, "candidate").split()
         if name.rpartition(".")[2] in WORK
     ]
-    return _rows((*words.traffic, *(words.traffic_at.format(M) for M in lengths)), rows)
+    return grid((*words.traffic, *(words.traffic_at.format(M) for M in lengths)), rows)
 
 
 def _url(url: str, r: Results, beside: Results) -> str:
@@ -444,11 +454,6 @@ def _bare(line: Mapping[str, Any]) -> str:
 
 def _emphasis(cell: str, best: str) -> str:
     return f"<strong>{cell}</strong>" if cell == best else cell
-
-
-def _breakable(name: str) -> str:
-    """A candidate's name, which may break in a narrow column."""
-    return re.sub(r"([._])", r"\1<wbr>", escape(name))
 
 
 def _left_out(r: Results, words: Words) -> str:
@@ -484,16 +489,22 @@ def _own_words(r: Results) -> str:
 
 def _source(r: Results, words: Words, url: str) -> str:
     """Where and with what the record was made, and the way to it."""
-    record = r.record
-    stamp, packages = record["stamp"], record["packages"]
+    stamp = r.record["stamp"]
+    versions = {name: stamp[name] for name in ("torch", "tilelang")} | r.record["packages"]
+    return origin(stamp, versions, words, url)
+
+
+def origin(
+    stamp: Mapping[str, Any], versions: Mapping[str, str], words: Words, url: str, look: str = "source"
+) -> str:
+    """Where and with what a record was made, and the way to it."""
     parts = [stamp["device"], f"{words.driver} {stamp['driver']}", f"CUDA {stamp['cuda']}"]
-    parts += [f"{name} {stamp[name]}" for name in ("torch", "tilelang")]
-    parts += [f"{name} {version}" for name, version in packages.items()]
+    parts += [f"{name} {version}" for name, version in versions.items()]
     day = f'<time datetime="{stamp["date"]}">{stamp["date"]}</time>'
     commit = [f"{words.commit} {stamp['commit'][:7]}"] if stamp["commit"] else []
     link = f'<a href="{escape(url)}" download>{words.download}</a>'
     line = " · ".join([*(escape(part) for part in parts), day, *commit, link])
-    return f'<p class="source" data-search-exclude="true">{line}</p>'
+    return f'<p class="{look}" data-search-exclude="true">{line}</p>'
 
 
 def _drawn(draw: Callable[..., str], r: Results, language: str, dtype: str, *names: str) -> str:
@@ -509,9 +520,10 @@ def _roofline(r: Results, language: str, dtype: str, length: str, *names: str) -
 # --- pages ------------------------------------------------------------------------------------------
 
 
-def calls(text: str) -> list[str]:
-    """Every placeholder of a page, in order, with white space that says nothing taken out."""
-    return [_plain(match) for _, line in outside(text) for match in _outside_spans(line)]
+def calls(text: str, record: str = "results") -> list[str]:
+    """Every placeholder of a page for a record, in order, with white space that says nothing taken out."""
+    found = (match for _, line in outside(text) for match in _outside_spans(line))
+    return [_plain(match) for match in found if match["record"] == record]
 
 
 def _plain(match: re.Match[str]) -> str:
@@ -540,30 +552,50 @@ def expand(text: str, results: Results, language: str, url: str, where: str) -> 
     Raises:
         MissingError: one line for each placeholder that cannot be filled.
     """
+
+    def fill(call: Call) -> str:
+        try:
+            return _filled(call, results, language, url)
+        except KeyError as error:
+            raise MissingError(f"charts.py does not know {error}") from error
+
+    return put(text, "results", fill, where)
+
+
+class Call(NamedTuple):
+    """What a placeholder asks for."""
+
+    beside: str | None  # a record beside the one that is meant otherwise
+    name: str
+    arguments: list[str]
+    alone: bool  # on its line
+
+
+def put(text: str, record: str, fill: Callable[[Call], str], where: str) -> str:
+    """The page with the placeholders for a record filled, line for line; raises what `expand` does."""
     lines, complaints = text.split("\n"), []
     for at, line in outside(text):
         for match in reversed(_outside_spans(line)):
-            try:
-                put = _filled(match, line, results, language, url)
-            except KeyError as error:
-                complaints.append(f"{where}:{at}: {match[0]}: charts.py does not know {error}")
+            if match["record"] != record:
                 continue
+            try:
+                if not (call := CALL.fullmatch(match["rest"])):
+                    raise MissingError(f"expected {{{{ {record}:name argument … }}}}")
+                alone = line.strip() == match[0]
+                filled = fill(Call(call["beside"], call["name"], call["arguments"].split(), alone))
             except MissingError as error:
                 complaints.append(f"{where}:{at}: {match[0]}: {error}")
                 continue
-            lines[at - 1] = lines[at - 1][: match.start()] + put + lines[at - 1][match.end() :]
+            lines[at - 1] = lines[at - 1][: match.start()] + filled + lines[at - 1][match.end() :]
     if complaints:
         raise MissingError("\n".join(complaints))
     return "\n".join(lines)
 
 
-def _filled(match: re.Match[str], line: str, results: Results, language: str, url: str) -> str:
-    call = CALL.fullmatch(match["rest"])
-    if call is None:
-        raise MissingError("expected {{ results:name argument … }}")
-    name, arguments = call["name"], call["arguments"].split()
-    if call["beside"]:
-        beside = results.beside(call["beside"])
+def _filled(call: Call, results: Results, language: str, url: str) -> str:
+    name, arguments = call.name, call.arguments
+    if call.beside:
+        beside = results.beside(call.beside)
         results, url = beside, _url(url, results, beside)
     if name in NUMBERS:
         return _spelled(name, number(results, name, arguments))
@@ -592,6 +624,6 @@ def _filled(match: re.Match[str], line: str, results: Results, language: str, ur
     least, draw = blocks[name]
     if len(arguments) < least or (arguments and not least):
         raise MissingError(f"{name} takes {f'at least {least}' if least else 'no'} arguments")
-    if line.strip() != match[0]:
+    if not call.alone:
         raise MissingError(f"{name} stands on a line of its own")
     return draw()

@@ -25,12 +25,15 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 import fonts
+import results
+import sanitizer
 from api import fill
 from blocks import Fence, Ledger, parse
 from formulas import Formulas, glyphs
 from notebooks import markdown
 from prose import words
-from results import PLACEHOLDER, MissingError, Results, expand
+from results import PLACEHOLDER, MissingError, Results
+from sanitizer import Agreement
 from script import Script, downloads
 from script import page as script_page
 from stamps import Shown, Stamps, anchor, table
@@ -124,13 +127,17 @@ def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) 
 
 
 def _with_figures(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The page with what the benchmark record says."""
-    name = config.extra["results"]
-    record = files.get_file_from_path(f"results/{name}.json")
-    url = record.url_relative_to(page.file) if record else ""
+    """The page with what the records say: of speed, and of the checker beside compute-sanitizer."""
+    name, docs, language = config.extra["results"], _root(config) / "docs", config.theme["language"]
     where = (Path(config.docs_dir).relative_to(_root(config)) / page.file.src_uri).as_posix()
-    results = Results.load(_root(config) / "docs" / "results", name)
-    return expand(text, results, config.theme["language"], url, where)
+
+    def url(record: str) -> str:
+        file = files.get_file_from_path(f"results/{record}.json")
+        return file.url_relative_to(page.file) if file else ""
+
+    if results.calls(text, "agreement"):
+        text = sanitizer.expand(text, Agreement.load(docs), language, url("agreement"), where)
+    return results.expand(text, Results.load(docs / "results", name), language, url(name), where)
 
 
 def _script_text(page: Page, config: MkDocsConfig, files: Files) -> str:
