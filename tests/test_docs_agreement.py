@@ -1,6 +1,9 @@
 """What pages say of the checker and compute-sanitizer is in the record; each difference has its reason."""
 
+import hashlib
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -204,6 +207,22 @@ def test_the_source_names_the_tool_and_leads_to_the_record() -> None:
     )
     assert re.sub("<[^>]*>", "", text) == told
     assert '<a href="a.json" download>' in text
+
+
+def test_a_record_of_other_files_says_so(tmp_path: Path) -> None:
+    """As a block's stamp does; nothing fails, for who has no GPU cannot make a new one."""
+    (tmp_path / "docs/results").mkdir(parents=True)
+    (tmp_path / "docs/agreement.toml").write_text("")
+    (tmp_path / "same.cuh").write_text("")
+    files = {"same.cuh": hashlib.sha256(b"").hexdigest(), "gone.cuh": "0" * 64}
+    (tmp_path / "docs/results/agreement.json").write_text(json.dumps({"files": files}))
+    assert Agreement.load(tmp_path / "docs").changed == ("gone.cuh",)
+    stale = replace(small(), changed=("gone.cuh",))
+    assert shown("{{ agreement:source }}", a=stale).endswith(
+        '<p class="source">changed since the record: <code>gone.cuh</code></p>'
+    )
+    assert '<p class="stamp stamp--stale"' in shown("{{ agreement:said racecheck g h }}", a=stale)
+    assert "stale" not in shown("{{ agreement:said racecheck g h }}")
 
 
 @pytest.mark.parametrize(

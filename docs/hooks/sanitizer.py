@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import results
+from blocks import sha256
 from results import Call, MissingError, grid, origin, put
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -36,6 +37,7 @@ class Words:
     found: str
     alarms: str
     join: str
+    changed: str
 
 
 WORDS = {
@@ -48,6 +50,7 @@ WORDS = {
         found="{} 个错里查出",
         alarms="{} 个正确的里误报",
         join="；",
+        changed="记录之后改动过：{}",
     ),
     "en": Words(
         part={"seeded": "what is seeded", "correct": "correct kernel"},
@@ -58,16 +61,21 @@ WORDS = {
         found="found, of {}",
         alarms="false alarms, of {}",
         join="; ",
+        changed="changed since the record: {}",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The record, by kernel, and what is told of the kernels."""
+    """The record, by kernel, and what is told of the kernels.
+
+    changed: files that have changed since; what was judged then is not what there is now.
+    """
 
     record: Mapping[str, Any]
     told: Mapping[str, Any]
+    changed: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, docs: Path) -> "Agreement":
@@ -75,7 +83,16 @@ class Agreement:
         if not path.exists():
             raise MissingError("there is no docs/results/agreement.json; `make agreement` writes it")
         told = tomllib.loads((docs / "agreement.toml").read_text("utf-8"))
-        return cls(json.loads(path.read_text("utf-8")), told)
+        record = json.loads(path.read_text("utf-8"))
+        files = record["files"].items()
+        return cls(
+            record, told, tuple(name for name, digest in files if sha256(docs.parent / name) != digest)
+        )
+
+    @property
+    def state(self) -> str:
+        """As of a block's stamp."""
+        return "stale" if self.changed else "fresh"
 
     def kernel(self, name: str) -> Mapping[str, Any]:
         kernels: dict[str, Mapping[str, Any]] = {k["name"]: k for k in self.record["kernels"]}
@@ -192,14 +209,18 @@ def _said(a: Agreement, language: str, url: str, tool: str, name: str) -> str:
     text = "&#10;".join(escape(line, quote=False) for line in shown)
     return (
         f'<div class="card"><div class="language-text highlight"><span class="filename">{tool}</span>'
-        f"<pre><code>{text}</code></pre></div>{_source(a, language, url, 'stamp stamp--fresh')}</div>"
+        f"<pre><code>{text}</code></pre></div>{_source(a, language, url, f'stamp stamp--{a.state}')}</div>"
     )
 
 
 def _source(a: Agreement, language: str, url: str, look: str = "source") -> str:
     """Where and with what the record was made, and the way to it."""
     versions = {"compute-sanitizer": a.record["tools"]["compute-sanitizer"].split()[1]}
-    return origin(a.record["stamp"], versions, results.WORDS[language], url, look)
+    made = origin(a.record["stamp"], versions, results.WORDS[language], url, look)
+    if not a.changed:
+        return made
+    files = ", ".join(f"<code>{escape(name)}</code>" for name in a.changed)
+    return f'{made}<p class="{look}">{WORDS[language].changed.format(files)}</p>'
 
 
 # --- pages ------------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def _times(text: str, files: Files) -> Iterator[str]:
 
 
 def _refuse_stale(pages: list[Page], config: MkDocsConfig) -> None:
-    """Warn of each run block whose stamp is stale or missing, which ends a strict build."""
+    """Warn of each run block and record whose stamp is stale or missing, which ends a strict build."""
     ledger = _ledger(config)
     for page in pages:
         for fence in _runs(page):
@@ -213,6 +213,8 @@ def _refuse_stale(pages: list[Page], config: MkDocsConfig) -> None:
                     f"changed since its stamp: {', '.join(verdict.changed)}" if verdict.record else "no stamp"
                 )
                 log.warning("%s:%d: %s", where, fence.line, why)
+    if changed := Agreement.load(_root(config) / "docs").changed:
+        log.warning("docs/results/agreement.json: changed since: %s; run make agreement", ", ".join(changed))
 
 
 def _runs(page: Page) -> list[Fence]:
