@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from camp_softmax import stamp
-from camp_softmax.bench import attention, measure, peers, report
+from camp_softmax.bench import attention, measure, peers, report, traffic
 from camp_softmax.bench.__main__ import RESULTS, arguments, main
 from camp_softmax.bench.measure import Case
 
@@ -331,6 +331,54 @@ def test_no_device_to_run_on(capsys):
     with pytest.raises(SystemExit):
         main(["--device", "cuda"])
     assert "torch sees no CUDA device" in capsys.readouterr().err
+
+
+# What ncu would do: run the program, and write counters of as many kernels as $KERNELS says.
+NCU = """#!/bin/sh
+while [ "$1" != --log-file ]; do shift; done
+echo '==PROF== Connected' > "$2"
+echo '"ID","Metric Name","Metric Unit","Metric Value"' >> "$2"
+for i in $KERNELS; do
+  echo "\\"$i\\",\\"dram__bytes_read.sum\\",\\"byte\\",\\"3,221,225,472\\"" >> "$2"
+  echo "\\"$i\\",\\"dram__bytes_write.sum\\",\\"byte\\",\\"1,073,741,824\\"" >> "$2"
+done
+while [ "$1" != --launch ]; do shift; done
+echo '[["cuda.online", 4096], ["torch", 131072]]' > "$2"
+exit $STATUS
+"""
+
+
+@pytest.fixture
+def ncu(tmp_path, monkeypatch):
+    (tmp_path / "ncu").write_text(NCU)
+    (tmp_path / "ncu").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+
+    def tells(kernels: str, status: int = 0) -> list[dict]:
+        monkeypatch.setenv("KERNELS", kernels)
+        monkeypatch.setenv("STATUS", str(status))
+        return traffic.measure()
+
+    return tells
+
+
+def test_the_counters_of_each_kernel_go_to_the_candidate_that_launched_it(ncu):
+    found = ncu("0 1")
+    assert [(line["candidate"], line["N"], line["M"]) for line in found] == [
+        ("cuda.online", 65536, 4096),
+        ("torch", 2048, 131072),
+    ]
+    assert [(line["read"], line["written"]) for line in found] == [(3.0, 1.0), (3.0, 1.0)]
+
+
+def test_a_kernel_that_nobody_asked_for_is_an_error(ncu):
+    with pytest.raises(RuntimeError, match="2 calls launched 3 kernels"):
+        ncu("0 1 2")
+
+
+def test_ncu_that_fails_is_quoted(ncu):
+    with pytest.raises(RuntimeError, match="ncu failed: ==PROF== Connected"):
+        ncu("0 1", status=1)
 
 
 @GPU
