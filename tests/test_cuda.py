@@ -84,6 +84,22 @@ def test_other_outputs_compile_without_a_gpu(cold_cache, rung, output):
     assert runtime.compile(runtime.HERE / f"{rung}.cuh", "sm_90", constants).code_type == "cubin"
 
 
+@pytest.mark.parametrize(
+    ("M", "dtype", "threads", "items"),
+    [
+        (512, torch.float32, 64, 2),
+        (16384, torch.float32, 1024, 4),
+        (1024, torch.bfloat16, 32, 4),
+        (16384, torch.float16, 512, 4),
+    ],
+    ids=str,
+)
+def test_a_row_is_divided_so_that_hardly_a_thread_is_idle(M, dtype, threads, items):
+    """As TileLang's kernel divides 16-bit rows, which was measured to be faster than 3 vectors a thread."""
+    made = plan.single_read(M, dtype, "SOFTMAX", aligned=True)
+    assert (made.threads, dict(made.constants)["ITEMS"]) == (threads, str(items))
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("M", "output"), [(100, "SOFTMAX"), (4096, "LOG_SOFTMAX"), (20_001, "SOFTMAX")])
