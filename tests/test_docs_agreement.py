@@ -10,8 +10,8 @@ import pytest
 
 import agreement
 from camp_softmax.bench import report
+from placeholders import MissingError, calls
 from prose import read
-from results import MissingError, calls
 from sanitizer import PARTS, TOOLS, Agreement, expand
 from test_docs_words import spacing_complaints
 

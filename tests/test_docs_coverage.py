@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from blocks import parse
+from placeholders import calls
 from prose import equations
-from results import Results, calls, number
+from records import Results, number
 from script import Script
 
 ROOT = Path(__file__).parents[1]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from blocks import parse
+from placeholders import calls
 from prose import (
     FORMULA,
     SPAN,
@@ -24,7 +25,6 @@ from prose import (
     unfenced,
     without,
 )
-from results import calls
 
 ROOT = Path(__file__).parents[1]
 PAGES = read(ROOT)

@@ -15,8 +15,10 @@ from camp_softmax import reference
 from camp_softmax.bench import report
 from camp_softmax.bench.measure import Case, Measurement, Outcome
 from charts import PEAK, ROW_SUM, WORK, _spread, plot, roofline
+from placeholders import MissingError, calls
 from prose import Pages, numbers, read
-from results import NBSP, MissingError, Results, calls, digits, duration, expand, number
+from records import NBSP, Results, digits, duration, number
+from results import expand
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "results"

@@ -1,29 +1,17 @@
-"""Figures of a benchmark record on the pages: `{{ results:ratio auto float32 4096 }}` and the like; of one
-beside it, docs/results/<name>-calls.json, say: `{{ results.calls:time auto float32 256 }}`.
-
-A new run changes the pages, and nobody types a measurement. Standard library only, as blocks.py: the
-guards of the pages read records too. What is drawn is in charts.py.
+"""Pages with what benchmark records say: `{{ results:ratio auto float32 4096 }}` in a sentence; tables and
+charts on lines of their own. Of a record beside the main one, docs/results/<name>-calls.json, say:
+`{{ results.calls:time auto float32 256 }}`. What is drawn is in charts.py.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from blocks import outside
 from charts import WORK, plot, regimes, roofline
-from prose import SPAN
-
-PLACEHOLDER = re.compile(r"\{\{\s*(?P<record>results|agreement)\b(?P<rest>[^{}]*)\}\}")
-NBSP = "\N{NO-BREAK SPACE}"  # a number and its unit stay together
-CALL = re.compile(r"(?:\.(?P<beside>[a-z-]+))?:(?P<name>[a-z-]+)(?P<arguments>(?:\s+[\w.-]+)*)\s*")
-
-
-class MissingError(ValueError):
-    """A page asks for what the record does not have; the message says what there is."""
+from placeholders import Call, MissingError, put
+from records import NUMBERS, Results, bandwidth, distinct, duration, entry, factor, moved, number, spelled
 
 
 @dataclass(frozen=True)
@@ -125,184 +113,6 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Results:
-    """The record of one device, docs/results/<name>.json; None if there is none yet.
-
-    others: docs/results/<name>-<what>.json, by what was measured: variants of the kernels, calls, …
-    """
-
-    name: str
-    found: Mapping[str, Any] | None
-    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, folder: Path, name: str) -> "Results":
-        records = {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob(f"{name}*.json")}
-        found = records.pop(name, None)
-        return cls(name, found, {stem.removeprefix(f"{name}-"): record for stem, record in records.items()})
-
-    def beside(self, what: str) -> "Results":
-        return Results(f"{self.name}-{what}", self.others.get(what))
-
-    @property
-    def record(self) -> Mapping[str, Any]:
-        if self.found is None:
-            raise MissingError(f"there is no docs/results/{self.name}.json; `make bench` writes it")
-        return self.found
-
-    def measurement(self, candidate: str, dtype: str, length: str) -> Mapping[str, Any]:
-        """The one line for this candidate, dtype and row length."""
-        found = [m for m in self.series(candidate, dtype) if str(m["M"]) == length]
-        if len(found) == 1:
-            return found[0]
-        lengths = " ".join(str(m["M"]) for m in self.series(candidate, dtype))
-        raise MissingError(f"{candidate} has not one row length {length} in {dtype}; there are {lengths}")
-
-    def series(self, candidate: str, dtype: str) -> list[Mapping[str, Any]]:
-        """All lines of a candidate in a dtype, short rows first."""
-        lines = self.record["measurements"]
-        same = [m for m in lines if m["dtype"] == dtype]
-        if not same:
-            raise MissingError(f"no dtype {dtype}; there are {_names(lines, 'dtype')}")
-        if found := [m for m in same if m["candidate"] == candidate]:
-            return found
-        why = "".join(f" ({reason})" for reason in self._excuses(candidate, dtype))
-        raise MissingError(f"no candidate {candidate} in {dtype}{why}; there are {_names(same, 'candidate')}")
-
-    def some(self, candidate: str, dtype: str) -> list[Mapping[str, Any]]:
-        """The same, or nothing if the record says why it has nothing: a table then has a dash."""
-        return [] if self._excuses(candidate, dtype) else self.series(candidate, dtype)
-
-    def _excuses(self, candidate: str, dtype: str) -> list[str]:
-        """Why the record has no line at all of a candidate in a dtype, in the record's words."""
-        record = self.record
-        if any((m["candidate"], m["dtype"]) == (candidate, dtype) for m in record["measurements"]):
-            return []
-        failures = [
-            f["reason"] for f in record["failures"] if (f["candidate"], f["dtype"]) == (candidate, dtype)
-        ]
-        return [record["missing"][candidate]] if candidate in record["missing"] else failures
-
-
-def _names(lines: Sequence[Mapping[str, Any]], key: str) -> str:
-    return " ".join(dict.fromkeys(line[key] for line in lines))
-
-
-# --- figures in a sentence --------------------------------------------------------------------------
-
-
-def _bandwidth(r: Results, candidate: str, dtype: str, length: str) -> float:
-    m = r.measurement(candidate, dtype, length)
-    copy = r.measurement("copy", dtype, length)
-    return m["ratio"] * 2 * m["N"] * m["M"] * (4 if dtype == "float32" else 2) / copy["us"] * 1e6
-
-
-def _gain(r: Results, ours: str, theirs: str, dtype: str, length: str) -> float:
-    return r.measurement(theirs, dtype, length)["us"] / r.measurement(ours, dtype, length)["us"]
-
-
-def _roof(r: Results, candidate: str, *of: str) -> float:
-    _, moves = WORK[candidate.rpartition(".")[2]]
-    return r.measurement(candidate, *of)["ratio"] * moves / 2
-
-
-def _first_in_calls(r: Results, *of: str) -> float:
-    m = r.measurement(*of)
-    return m["first_s"] * 1e6 / m["us"]
-
-
-def _factor(r: Results, variant: str, dtype: str, length: str) -> float:
-    variants = r.beside("variants")
-    changed = variants.measurement(f"variant.{variant}", dtype, length)
-    return changed["us"] / _kernel(variants, variant, dtype, length)["us"]
-
-
-def _kernel(r: Results, variant: str, dtype: str, length: str) -> Mapping[str, Any]:
-    """The kernel that a variant changes: the only one of the package timed beside it."""
-    beside = [m for m in r.record["measurements"] if (m["dtype"], str(m["M"])) == (dtype, length)]
-    kernels = [m for m in beside if m["candidate"].startswith("cuda.")]
-    if len(kernels) != 1:
-        raise MissingError(
-            f"{variant}: not one kernel in {dtype} {length}, but {_names(kernels, 'candidate')}"
-        )
-    return kernels[0]
-
-
-def _lowest(r: Results, candidate: str, dtype: str) -> Mapping[str, Any]:
-    return min(r.series(candidate, dtype), key=lambda m: m["ratio"])
-
-
-def _moved(m: Mapping[str, Any]) -> float:
-    return m["read"] + m["written"]
-
-
-NUMBERS: dict[str, tuple[str, Callable[..., float]]] = {  # name: (arguments, figure)
-    # its bandwidth over the copy's
-    "ratio": ("candidate dtype length", lambda r, *of: r.measurement(*of)["ratio"]),
-    # the same, counting all that the rung moves
-    "roof": ("candidate dtype length", _roof),
-    "time": ("candidate dtype length", lambda r, *of: r.measurement(*of)["us"]),
-    # elements that come from memory and go there, for each of the input
-    "moved": ("candidate dtype length", lambda r, *of: _moved(r.measurement(*of))),
-    # of the first call, compilation included, and how many later ones take as long
-    "first": ("candidate dtype length", lambda r, *of: r.measurement(*of)["first_s"] * 1e6),
-    "first-in-calls": ("candidate dtype length", _first_in_calls),
-    # bytes a second, the input and the output counted once
-    "bandwidth": ("candidate dtype length", _bandwidth),
-    # how many times the first is as fast as the second
-    "gain": ("candidate candidate dtype length", _gain),
-    # the time of a variant as a multiple of the kernel's
-    "factor": ("variant dtype length", _factor),
-    # over all row lengths
-    "lowest": ("candidate dtype", lambda r, *of: _lowest(r, *of)["ratio"]),
-    "lowest-length": ("candidate dtype", lambda r, *of: _lowest(r, *of)["M"]),
-}
-
-
-def number(results: Results, name: str, arguments: Sequence[str]) -> float:
-    """The figure, not rounded."""
-    if name not in NUMBERS:
-        raise MissingError(f"there is no figure {name}; there are {' '.join(NUMBERS)}")
-    wanted, figure = NUMBERS[name]
-    if len(arguments) != len(wanted.split()):
-        raise MissingError(f"{name} takes: {wanted}")
-    return float(figure(results, *arguments))
-
-
-def _spelled(name: str, value: float) -> str:
-    """A figure with its unit, as many digits as it deserves."""
-    if name in ("time", "first"):
-        return duration(value)
-    if name == "bandwidth":
-        return f"{value / 1e12:.2f}{NBSP}TB/s"
-    if name == "lowest-length":
-        return str(int(value))
-    return f"{value:.2f}" if value < 10 else digits(value)
-
-
-def duration(us: float) -> str:
-    """Microseconds in the unit that suits them."""
-    for unit, size in ("s", 1e6), ("ms", 1e3):
-        if us >= 0.95 * size:
-            return f"{digits(us / size)}{NBSP}{unit}"
-    return f"{digits(us)}{NBSP}µs"
-
-
-def digits(value: float) -> str:
-    """Two significant digits."""
-    rounded = float(f"{value:.1e}")
-    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.1f}"
-
-
-def _entry(results: Results, part: str, key: str) -> str:
-    """What the record says in its stamp or of its method."""
-    entries = results.record[part]
-    if key not in entries:
-        raise MissingError(f"no {key} in the {part}; there are {' '.join(entries)}")
-    return escape(str(entries[key]), quote=False)
-
-
 # --- what stands on a line of its own ---------------------------------------------------------------
 
 
@@ -312,7 +122,7 @@ def _table(r: Results, words: Words, dtype: str, *chosen: str) -> str:
     lengths = [word for word in chosen if word.isdigit()] or [str(m["M"]) for m in of_copy]
     lines = [m for m in r.record["measurements"] if m["dtype"] == dtype]
     names = [word for word in chosen if not word.isdigit()] or [
-        name for name in _names(lines, "candidate").split() if name != "copy"
+        name for name in distinct(lines, "candidate").split() if name != "copy"
     ]
     found = {(m["candidate"], str(m["M"])): m for name in names for m in r.some(name, dtype)}
     head = "".join(f'<th scope="col">{_breakable(name)}</th>' for name in names)
@@ -321,7 +131,7 @@ def _table(r: Results, words: Words, dtype: str, *chosen: str) -> str:
         cells = {name: f"{found[name, length]['ratio']:.2f}" for name in names if (name, length) in found}
         best = max(cells.values(), default="")
         shown = "".join(f"<td>{_emphasis(cells.get(name, '–'), best)}</td>" for name in names)
-        speed = _bandwidth(r, "copy", dtype, length) / 1e12
+        speed = bandwidth(r, "copy", dtype, length) / 1e12
         rows.append(f'<tr><th scope="row">{length}</th><td>{speed:.2f}</td>{shown}</tr>')
     return (
         f'<div class="results" tabindex="0" role="region" aria-label="{words.region.format(dtype)}"'
@@ -334,7 +144,7 @@ def _table(r: Results, words: Words, dtype: str, *chosen: str) -> str:
 
 def _tables(r: Results, words: Words) -> str:
     """All that the record has."""
-    dtypes = _names(r.record["measurements"], "dtype").split()
+    dtypes = distinct(r.record["measurements"], "dtype").split()
     return "".join(_table(r, words, dtype) for dtype in dtypes)
 
 
@@ -368,7 +178,7 @@ def _variants(r: Results, words: Words, url: str) -> str:
     """Each variant with its time as a multiple of the kernel's, or why it has none; and their source."""
     beside = r.beside("variants")
     rows = [
-        (_bare(m), m["dtype"], m["M"], f"{_factor(r, _bare(m), m['dtype'], str(m['M'])):.2f}")
+        (_bare(m), m["dtype"], m["M"], f"{factor(r, _bare(m), m['dtype'], str(m['M'])):.2f}")
         for m in beside.record["measurements"]
         if m["candidate"].startswith("variant.")
     ]
@@ -412,8 +222,8 @@ def _attention(r: Results, words: Words) -> str:
 def _short(r: Results, words: Words, of_copy: str, of_other: str) -> str:
     """Where auto attains less than these fractions of the copy, or of the fastest kernel that is not ours."""
     rows = []
-    others = [name for name in _names(r.record["measurements"], "candidate").split() if not _ours(name)]
-    for dtype in _names(r.record["measurements"], "dtype").split():
+    others = [name for name in distinct(r.record["measurements"], "candidate").split() if not _ours(name)]
+    for dtype in distinct(r.record["measurements"], "dtype").split():
         found = {
             (m["candidate"], m["M"]): m["ratio"] for m in r.record["measurements"] if m["dtype"] == dtype
         }
@@ -433,10 +243,10 @@ def _traffic(r: Results, words: Words) -> str:
     """How often each element moves: as the algorithm says, and as the counters of the memory do."""
     lines = r.record["measurements"]
     lengths = sorted({m["M"] for m in lines})
-    found = {(m["candidate"], m["M"]): f"{_moved(m):.2f}" for m in lines}
+    found = {(m["candidate"], m["M"]): f"{moved(m):.2f}" for m in lines}
     rows = [
         (name, WORK[name.rpartition(".")[2]][1], *(found.get((name, M), "–") for M in lengths))
-        for name in _names(lines, "candidate").split()
+        for name in distinct(lines, "candidate").split()
         if name.rpartition(".")[2] in WORK
     ]
     return grid((*words.traffic, *(words.traffic_at.format(M) for M in lengths)), rows)
@@ -512,31 +322,12 @@ def _drawn(draw: Callable[..., str], r: Results, language: str, dtype: str, *nam
 
 
 def _roofline(r: Results, language: str, dtype: str, length: str, *names: str) -> str:
-    copy = _bandwidth(r, "copy", dtype, length)
+    copy = bandwidth(r, "copy", dtype, length)
     lines = {name: r.measurement(name, dtype, length) for name in names}
     return roofline(lines, copy, r.record["stamp"]["device"], dtype, language)
 
 
 # --- pages ------------------------------------------------------------------------------------------
-
-
-def calls(text: str, record: str = "results") -> list[str]:
-    """Every placeholder of a page for a record, in order, with white space that says nothing taken out."""
-    found = (match for _, line in outside(text) for match in _outside_spans(line))
-    return [_plain(match) for match in found if match["record"] == record]
-
-
-def _plain(match: re.Match[str]) -> str:
-    return " ".join(match["rest"].split())
-
-
-def _outside_spans(line: str) -> list[re.Match[str]]:
-    spans = [span.span() for span in SPAN.finditer(line)]
-    return [
-        match
-        for match in PLACEHOLDER.finditer(line)
-        if not any(start < match.start() < end for start, end in spans)
-    ]
 
 
 def expand(text: str, results: Results, language: str, url: str, where: str) -> str:
@@ -562,45 +353,15 @@ def expand(text: str, results: Results, language: str, url: str, where: str) -> 
     return put(text, "results", fill, where)
 
 
-class Call(NamedTuple):
-    """What a placeholder asks for."""
-
-    beside: str | None  # a record beside the one that is meant otherwise
-    name: str
-    arguments: list[str]
-    alone: bool  # on its line
-
-
-def put(text: str, record: str, fill: Callable[[Call], str], where: str) -> str:
-    """The page with the placeholders for a record filled, line for line; raises what `expand` does."""
-    lines, complaints = text.split("\n"), []
-    for at, line in outside(text):
-        for match in reversed(_outside_spans(line)):
-            if match["record"] != record:
-                continue
-            try:
-                if not (call := CALL.fullmatch(match["rest"])):
-                    raise MissingError(f"expected {{{{ {record}:name argument … }}}}")
-                alone = line.strip() == match[0]
-                filled = fill(Call(call["beside"], call["name"], call["arguments"].split(), alone))
-            except MissingError as error:
-                complaints.append(f"{where}:{at}: {match[0]}: {error}")
-                continue
-            lines[at - 1] = lines[at - 1][: match.start()] + filled + lines[at - 1][match.end() :]
-    if complaints:
-        raise MissingError("\n".join(complaints))
-    return "\n".join(lines)
-
-
 def _filled(call: Call, results: Results, language: str, url: str) -> str:
     name, arguments = call.name, call.arguments
     if call.beside:
         beside = results.beside(call.beside)
         results, url = beside, _url(url, results, beside)
     if name in NUMBERS:
-        return _spelled(name, number(results, name, arguments))
+        return spelled(name, number(results, name, arguments))
     if name in ("stamp", "method") and len(arguments) == 1:
-        return _entry(results, name, *arguments)
+        return entry(results, name, *arguments)
     words = WORDS[language]
     blocks: dict[str, tuple[int, Callable[[], str]]] = {  # name: (the arguments it needs, what it draws)
         "table": (1, lambda: _table(results, words, *arguments)),  # dtype length … candidate …

@@ -31,8 +31,9 @@ from api import fill
 from blocks import Fence, Ledger, parse
 from formulas import Formulas, glyphs
 from notebooks import markdown
+from placeholders import PLACEHOLDER, MissingError, calls
 from prose import words
-from results import PLACEHOLDER, MissingError, Results
+from records import Results
 from sanitizer import Agreement
 from script import Script, downloads
 from script import page as script_page
@@ -135,7 +136,7 @@ def _with_figures(text: str, page: Page, config: MkDocsConfig, files: Files) -> 
         file = files.get_file_from_path(f"results/{record}.json")
         return file.url_relative_to(page.file) if file else ""
 
-    if results.calls(text, "agreement"):
+    if calls(text, "agreement"):
         text = sanitizer.expand(text, Agreement.load(docs), language, url("agreement"), where)
     return results.expand(text, Results.load(docs / "results", name), language, url(name), where)
 
