@@ -169,6 +169,10 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     """Keep figures' labels out of the search index; describe a page by its question; time a chapter."""
     if question := re.search(r'<p class="question">(.*?)</p>', html, re.S):
         page.meta.setdefault("description", BeautifulSoup(question[1], "html.parser").get_text())
+    if '<div class="hero">' in html:
+        page.meta["hide"] = [
+            "toc"
+        ]  # its room goes to the figure; CSS alone would do so late, and text would jump
     html = html.replace("<svg ", '<svg data-search-exclude="true" ')
     folder, _, name = page.file.src_uri.rpartition("/")
     if folder not in ("tutorial", "cuda", "labs"):
