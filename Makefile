@@ -13,6 +13,7 @@ READY := .venv/ready
 endif
 
 export NO_MKDOCS_2_WARNING := 1
+export NBCONVERT_DISABLE_CONFIG_EXPORTERS := 1 # to be imported, it would make one of each of its exporters, twice
 unexport PYTHONDONTWRITEBYTECODE # .venv is not compiled when it is installed: what one process compiles, the next must find
 
 .PHONY: python serve site publish offline test check mutants gpu agreement bench clean

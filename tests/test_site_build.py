@@ -173,6 +173,23 @@ def test_link_to_the_repository_does_not_ask_it_for_stars(site: Path) -> None:
     assert not page.select("[data-md-component=source]")  # what Material's script looks for
 
 
+@pytest.mark.parametrize("page", ["index.html", "en/index.html"])
+def test_home_page_leaves_the_room_of_the_contents_to_its_figure(site: Path, page: str) -> None:
+    (sidebar,) = soup(site / page).select(".md-sidebar--secondary")
+    assert sidebar.has_attr("hidden")
+
+
+def test_nothing_is_named_by_the_key_of_a_translation(site: Path) -> None:
+    keys = [
+        f"{path.relative_to(site)}: {element[name]}"
+        for path in site.rglob("*.html")
+        for name in ("aria-label", "title", "placeholder")
+        for element in soup(path).select(f"[{name}]")
+        if re.fullmatch(r"[a-z]+(\.[a-z]+)+", element[name])
+    ]
+    assert not keys
+
+
 def test_second_build_is_the_same_to_the_byte(site: Path, tmp_path: Path) -> None:
     def contents(folder: Path) -> dict[Path, bytes]:
         return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

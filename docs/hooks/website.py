@@ -1,5 +1,6 @@
 """What MkDocs lacks for this site: two languages, stamps, formulas, notebooks, docstrings, reading times."""
 
+import gc
 import logging
 import os
 import re
@@ -13,7 +14,7 @@ from urllib.parse import urljoin
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from bs4 import BeautifulSoup
-from jinja2 import Environment
+from jinja2 import Environment, FileSystemBytecodeCache
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.config.defaults import MkDocsConfig
@@ -29,6 +30,7 @@ import results
 import sanitizer
 from api import fill
 from blocks import Fence, Ledger, parse
+from colours import Colours
 from formulas import Formulas, glyphs
 from notebooks import markdown
 from placeholders import PLACEHOLDER, MissingError, calls
@@ -70,6 +72,13 @@ def _root(config: MkDocsConfig) -> Path:
     return Path(config.config_file_path).parent
 
 
+def _kept(config: MkDocsConfig, name: str) -> Path:
+    """A folder for what the next build need not make again."""
+    folder = _root(config) / ".cache" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _offline(config: MkDocsConfig) -> bool:
     return config.plugins["material/offline"].config.enabled
 
@@ -89,7 +98,11 @@ def _script(config: MkDocsConfig) -> Script:
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add our Markdown extensions as objects: a module under docs/ cannot be imported by name."""
     language = config.theme["language"]
-    config.markdown_extensions += [Formulas(), Stamps(_ledger(config), language)]
+    config.markdown_extensions += [
+        Colours(_kept(config, "colours"), pygments_lang_class=True),
+        Formulas(),
+        Stamps(_ledger(config), language),
+    ]
     config.edit_uri = f"edit/main/docs/{language}/" if config.repo_url else None
     if not config.extra["companion"]:
         config.theme.static_templates.discard("404.html")  # the one of the root speaks both languages
@@ -157,6 +170,10 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     """Keep figures' labels out of the search index; describe a page by its question; time a chapter."""
     if question := re.search(r'<p class="question">(.*?)</p>', html, re.S):
         page.meta.setdefault("description", BeautifulSoup(question[1], "html.parser").get_text())
+    if '<div class="hero">' in html:
+        page.meta["hide"] = [
+            "toc"
+        ]  # its room goes to the figure; CSS alone would do so late, and text would jump
     html = html.replace("<svg ", '<svg data-search-exclude="true" ')
     folder, _, name = page.file.src_uri.rpartition("/")
     if folder not in ("tutorial", "cuda", "labs"):
@@ -178,6 +195,7 @@ def reading_minutes(text: str) -> int:
 
 def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
     """Draw the ledger's table and tell times, now that every page is read; name stale stamps, if asked."""
+    env.bytecode_cache = FileSystemBytecodeCache(str(_kept(config, "templates")))
     pages = [file.page for file in files.documentation_pages() if file.page]
     if config.extra["fresh"]:
         _refuse_stale(pages, config)
@@ -278,6 +296,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 def _fork(config: MkDocsConfig) -> int:
     """Builds the other language in a process of its own; its number."""
+    gc.freeze()  # or both would go through all that is there, again and again
     if child := os.fork():
         return child
     status = 1
@@ -308,7 +327,6 @@ def _build_companion(config: MkDocsConfig) -> None:
             strict=config.strict,
         )
     )
-    fonts.trim(Path(config.site_dir, "en"), fonts.FORMULAS, glyphs())  # the same formulas in each language
 
 
 def on_build_error(error: Exception) -> None:
@@ -325,14 +343,14 @@ def on_post_build(config: MkDocsConfig) -> None:
     before, after = worker.read_text("utf-8").split(CUT)
     worker.write_text(before + CUT.replace("<t", "<=t") + after, "utf-8")
     if config.extra["companion"]:
+        here, there = Path(config.site_dir), Path(config.site_dir, "en")
+        fonts.trim(here, fonts.FORMULAS, glyphs())  # the same formulas in each language
         if not _child:
             _build_companion(config)
         elif not _wait(_child):
             raise Abort("The other language does not build; see above")
-        here, there = Path(config.site_dir), Path(config.site_dir, "en")
         fonts.trim(here, fonts.CODE, fonts.shown(here))
-        fonts.copy(fonts.CODE, here, there)
-        fonts.copy(fonts.FORMULAS, there, here)
+        fonts.copy(fonts.FORMULAS + fonts.CODE, here, there)
         if _offline(config):
             _pack(Path(config.site_dir))
 
