@@ -15,9 +15,8 @@ class _Kept(Highlight):
 
     folder: Path
 
-    def highlight(
-        self, *args: Any, code_block_count: int, **options: Any
-    ) -> Any:  # lines have no ids to count
+    # The count numbers lines, which have no numbers here.
+    def highlight(self, *args: Any, code_block_count: int, **options: Any) -> Any:
         settings = {name: value for name, value in vars(self).items() if name != "md"}
         key = sha256(repr((_versions(), settings, args, options)).encode()).hexdigest()
         path = self.folder / key

@@ -171,9 +171,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     if question := re.search(r'<p class="question">(.*?)</p>', html, re.S):
         page.meta.setdefault("description", BeautifulSoup(question[1], "html.parser").get_text())
     if '<div class="hero">' in html:
-        page.meta["hide"] = [
-            "toc"
-        ]  # its room goes to the figure; CSS alone would do so late, and text would jump
+        page.meta["hide"] = ["toc"]  # for the figure; with CSS alone it goes late, and the text jumps
     html = html.replace("<svg ", '<svg data-search-exclude="true" ')
     folder, _, name = page.file.src_uri.rpartition("/")
     if folder not in ("tutorial", "cuda", "labs"):
