@@ -587,6 +587,19 @@ def test_publishing_takes_a_site_with_every_stamp(site: Site, monkeypatch: pytes
     site.build()
 
 
+def test_publishing_refuses_a_record_that_is_older_than_what_it_judged(
+    site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write("docs/results/agreement.json", json.dumps({"files": {"gone.cuh": "0" * 64}}))
+    site.write("docs/agreement.toml", "")
+    monkeypatch.delenv("FRESH", raising=False)
+    site.build()
+    monkeypatch.setenv("FRESH", "true")
+    with pytest.raises(Abort):
+        site.build()
+    assert "agreement.json: changed since: gone.cuh; run make agreement" in caplog.text
+
+
 def measured(site: Site) -> dict:
     """A record of one shape, in the site."""
     line = {"dtype": "float32", "N": 4, "M": 8, "us": 2.0, "ratio": 0.5}
@@ -625,6 +638,7 @@ def test_figures_of_the_record_stand_on_the_page(site: Site) -> None:
 def test_what_tools_said_stands_on_the_page(site: Site) -> None:
     record = {
         "stamp": STAMP | {"driver": "1.2", "cuda": "13.0", "commit": None},
+        "files": {},
         "tools": {"compute-sanitizer": "Version 2025.3 (x)"},
         "kernels": [
             {"name": "a", "memcheck": ["at __global__ <a>", "    by thread", "ERROR SUMMARY: 1 error"]}

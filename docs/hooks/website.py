@@ -230,7 +230,8 @@ def _refuse_stale(pages: list[Page], config: MkDocsConfig) -> None:
                     f"changed since its stamp: {', '.join(verdict.changed)}" if verdict.record else "no stamp"
                 )
                 log.warning("%s:%d: %s", where, fence.line, why)
-    if changed := Agreement.load(_root(config) / "docs").changed:
+    docs = _root(config) / "docs"
+    if (docs / "results/agreement.json").exists() and (changed := Agreement.load(docs).changed):
         log.warning("docs/results/agreement.json: changed since: %s; run make agreement", ", ".join(changed))
 
 
