@@ -92,6 +92,12 @@ def test_our_stylesheets_point_at_files_that_exist(site: Path) -> None:
             assert url.startswith("data:") or (path.parent / url.split("#")[0]).exists(), (path.name, url)
 
 
+def test_our_stylesheets_are_published_without_their_comments(site: Path) -> None:
+    for path in (site / "assets").glob("*.css"):
+        assert "/*" in (ROOT / "docs/theme/assets" / path.name).read_text("utf-8")
+        assert "/*" not in path.read_text("utf-8"), path.name
+
+
 def test_our_scripts_name_no_other_host(site: Path) -> None:
     """Material's own bundle names some that this site never triggers; the browser tests watch those."""
     for path in (site / "assets").glob("*.js"):

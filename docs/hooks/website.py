@@ -336,11 +336,13 @@ def on_build_error(error: Exception) -> None:
 
 @event_priority(-100)
 def on_post_build(config: MkDocsConfig) -> None:
-    """Mend the search for Chinese; have the other language in a folder of this one; trim fonts."""
+    """Mend the search for Chinese; have the other language in a folder of this one; trim CSS and fonts."""
     (worker,) = Path(config.site_dir, "assets/javascripts/workers").glob("search.*.js")
     # Fails if Material has changed: look whether it is mended.
     before, after = worker.read_text("utf-8").split(CUT)
     worker.write_text(before + CUT.replace("<t", "<=t") + after, "utf-8")
+    for css in Path(config.site_dir, "assets").glob("*.css"):  # comments are a fifth of what a reader loads
+        css.write_text(re.sub(r"/\*.*?\*/\s*", "", css.read_text("utf-8"), flags=re.S), "utf-8")
     if config.extra["companion"]:
         here, there = Path(config.site_dir), Path(config.site_dir, "en")
         fonts.trim(here, fonts.FORMULAS, glyphs())  # the same formulas in each language
