@@ -28,7 +28,7 @@ import pytest
 import pytest_codeblocks.plugin
 
 import preloaded
-from blocks import Fence, Ledger, lines_of, pages, parse, sha256
+from blocks import Fence, Ledger, changed_since, lines_of, pages, parse, sha256
 from notebooks import PLAIN, code_cells, dump, kept, shown, source
 
 pytest_plugins = ["pytester"]
@@ -356,7 +356,7 @@ def recorded(run: Run, info: str, body: str, before: dict[str, str | None], reco
         return replace(run, problem="a Python process of this block ended without its record")
     told = [json.loads(text) for text in texts]
     read = sorted({*before.items(), *(item for record in told for item in record["files"].items())}, key=str)
-    if changed := dict.fromkeys(name for name, digest in read if sha256(ROOT / name) != digest):
+    if changed := changed_since(read, ROOT):
         return replace(run, problem=f"{', '.join(changed)} changed while this block ran")
     if python and not read and info != "python":  # the ledger has a bare fence's whole text
         return replace(run, problem="this block runs no file of the repository; there is nothing to record")

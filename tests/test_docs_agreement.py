@@ -13,6 +13,7 @@ from camp_softmax.bench import report
 from placeholders import MissingError, calls
 from prose import read
 from sanitizer import PARTS, TOOLS, Agreement, expand
+from test_docs_results import cells
 from test_docs_words import spacing_complaints
 
 ROOT = Path(__file__).parents[1]
@@ -131,10 +132,6 @@ def small() -> Agreement:
 
 def shown(text: str, language: str = "en", a: Agreement | None = None) -> str:
     return expand(text, a or small(), language, "a.json", "docs/en/a.md")
-
-
-def cells(html: str) -> list[list[str]]:
-    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", html)]
 
 
 def test_a_figure_stands_in_the_sentence() -> None:

@@ -7,6 +7,7 @@ the GPU has no MkDocs.
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -131,9 +132,7 @@ class Ledger:
         record = self.blocks.get(body)
         if record is None:
             return Verdict("never")
-        changed = tuple(
-            name for name, digest in sorted(record["files"].items()) if sha256(self.root / name) != digest
-        )
+        changed = changed_since(sorted(record["files"].items()), self.root)
         if expected and lines_of(expected.body) != lines_of(record["output"]):
             changed += ("output",)
         return Verdict("stale" if changed else "fresh", record, changed)
@@ -142,6 +141,11 @@ class Ledger:
 def lines_of(text: str) -> list[str]:
     """The lines of an output; a fence cannot show whether the last one ended."""
     return text.removesuffix("\n").split("\n")
+
+
+def changed_since(files: Iterable[tuple[str, str | None]], root: Path) -> tuple[str, ...]:
+    """Of files with the digests that they had, those that have others now, or are gone; each once."""
+    return tuple(dict.fromkeys(name for name, digest in files if sha256(root / name) != digest))
 
 
 def sha256(path: Path) -> str | None:

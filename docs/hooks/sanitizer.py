@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import results
-from blocks import sha256
+from blocks import changed_since
 from placeholders import Call, MissingError, put
 from results import grid, origin
 
@@ -85,10 +85,7 @@ class Agreement:
             raise MissingError("there is no docs/results/agreement.json; `make agreement` writes it")
         told = tomllib.loads((docs / "agreement.toml").read_text("utf-8"))
         record = json.loads(path.read_text("utf-8"))
-        files = record["files"].items()
-        return cls(
-            record, told, tuple(name for name, digest in files if sha256(docs.parent / name) != digest)
-        )
+        return cls(record, told, changed_since(record["files"].items(), docs.parent))
 
     @property
     def state(self) -> str:
