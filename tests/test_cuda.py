@@ -132,7 +132,8 @@ def test_a_plan_has_room_for_every_vector(rung, dtype):
             assert chosen.shared == sizes["STAGES"] * sizes["STAGE"] * sizes["THREADS"] * plan.VECTOR
             assert chosen.in_flight >= 1
             lanes = sizes["THREADS"]
-            vectors = math.ceil(math.ceil(vectors / chosen.blocks) / 8) * 8
+            pieces = chosen.blocks * (sizes["ITEMS"] // sizes["STAGE"])
+            vectors = pieces // chosen.blocks * math.ceil(math.ceil(vectors / pieces) / 8) * 8
         assert lanes * sizes["ITEMS"] >= vectors
         assert aligned or lanes >= width - 1  # a lane for each element before and after the vectors
 
@@ -443,7 +444,7 @@ CROWDED = plan.Plan(
     "cluster",
     (
         *(("THREADS", "256"), ("ITEMS", "8"), ("STAGE", "2"), ("STAGES", "4"), ("CLUSTER", "8")),
-        *(("ELEMENT", "Float32"), ("ALIGNED", "true"), ("OUTPUT", "SOFTMAX")),
+        *(("ELEMENT", "Float32"), ("ALIGNED", "true"), ("OUTPUT", "SOFTMAX"), ("AHEAD", str(plan.AHEAD))),
     ),
     threads=288,
     blocks=8,

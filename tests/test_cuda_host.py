@@ -283,6 +283,16 @@ RULES = {
         """,
         ("// missing", "barrier_wait(&barrier, 0);"),
     ),
+    "a misaligned prefetch": (
+        "misaligned: .* a prefetch takes a multiple of 16 bytes",
+        "if (threadIdx.x == 0) prefetch(x + 1, 64);  // here\n",
+        ("x + 1", "x"),
+    ),
+    "a prefetch beyond the end": (
+        "out of bounds: thread 0 .* reads 64 bytes at .*x",
+        "if (threadIdx.x == 0) prefetch(x + 52, 64);  // here\n",
+        ("x + 52", "x + 48"),
+    ),
     "a misaligned bulk copy": (
         "misaligned: .* a bulk copy takes a multiple of 16 bytes",
         """
@@ -470,11 +480,39 @@ KERNELS = {  # the kernel: rung, columns, dtype, operator; rows are made so that
     "online": ("online", 300, torch.float32, "softmax"),
     "online logsumexp": ("online", 300, torch.float32, "logsumexp"),
     "single_read, rows of a warp": ("single_read", 37, torch.float32, "softmax"),
+    "single_read, aligned rows of a warp": ("single_read", 512, torch.float32, "softmax"),
     "single_read, bfloat16": ("single_read", 1000, torch.bfloat16, "log_softmax"),
     "single_read, rows of a block": ("single_read", 1001, torch.float32, "logsumexp"),
     "cluster": ("cluster", 1001, torch.float32, "softmax"),
     "cluster, float16": ("cluster", 2000, torch.float16, "log_softmax"),
 }
+
+
+def asking_for_the_next_row(made):
+    """Few rows would not be asked for 3 MB ahead."""
+    constants = tuple((name, "0" if name == "AHEAD" else value) for name, value in made.constants)
+    assert constants != made.constants
+    return dataclasses.replace(made, constants=constants)
+
+
+@pytest.mark.parametrize("rung", plan.READ_ONCE)
+def test_no_row_beyond_the_last_is_asked_for(tmp_path, rung):
+    """What is asked for there may belong to nobody."""
+    for path in host.CUDA.glob("*.cuh"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    guard, wrong = {
+        "single_read": ("first + ROWS > rows", "first >= rows + ROWS"),
+        "cluster": ("later < rows", "later <= rows"),
+    }[rung]
+    source = (tmp_path / f"{rung}.cuh").read_text()
+    assert source.count(guard) == 1
+    (tmp_path / f"{rung}.cuh").write_text(source.replace(guard, wrong))
+    made = plan.READ_ONCE[rung](2000, torch.float32, "SOFTMAX", True)
+    launch = host.Launcher(asking_for_the_next_row(made), folder=tmp_path)
+    x = random(5, 2000)
+    y = torch.empty_like(x)
+    with pytest.raises(Finding, match=r"out of bounds: thread .* reads \d+ bytes at .*x\[10000\]"):
+        launch(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0))
 
 
 @pytest.mark.parametrize("case", KERNELS)
@@ -485,7 +523,7 @@ def test_nothing_is_found_under_any_schedule(case):
     y = x.new_empty(7 if operator == "logsumexp" else x.shape)
     aligned = not (x.data_ptr() | M * dtype.itemsize) % 16
     if rung in plan.READ_ONCE:
-        made = plan.READ_ONCE[rung](M, dtype, operator.upper(), aligned)
+        made = asking_for_the_next_row(plan.READ_ONCE[rung](M, dtype, operator.upper(), aligned))
     else:
         made = plan.one_block_a_row(rung, operator)
     launch = host.Launcher(dataclasses.replace(made, in_flight=2))

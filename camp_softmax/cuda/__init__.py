@@ -162,7 +162,7 @@ def fastest(operator: str, M: int, dtype: torch.dtype, device: int) -> str | Non
     them.
     """
     has_clusters = device < 0 or torch.cuda.get_device_capability(device) >= (9, 0)
-    longest = plan.LONGEST_SINGLE_READ[dtype] if has_clusters else plan.CAPACITY
+    longest = plan.LONGEST_SINGLE_READ if has_clusters else plan.CAPACITY
     if longest >= M:
         return "single_read"
     if M <= plan.LONGEST_CLUSTER and has_clusters:

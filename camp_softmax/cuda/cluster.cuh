@@ -6,7 +6,8 @@
 //
 // Each block has THREADS that compute and one more warp that loads:
 //
-//   loader     takes the number of a row that nobody has taken | waits for a free stage | starts its bulk copy
+//   loader     takes the number of a row that nobody has taken | waits for a free stage | starts its bulk copy, and
+//              asks for what a later row has there
 //   computing  waits for a full stage | registers, frees the stage | (m, s) to every block | waits for all | writes
 //
 // Rows are taken in order from one counter. Dealt out round robin instead, the blocks drift apart, and the window of
@@ -30,19 +31,22 @@ struct Shared {
 // --8<-- [end:shared]
 
 // --8<-- [start:part]
-// The vectors of a row that are this block's.
+// What of a row is this block's: a piece for each stage. The blocks' pieces
+// alternate, so what the cluster loads at a time lies together.
 struct Part {
     const Vector* in;
     Vector* out;
-    int vectors;
+    int vectors, rank, piece;
 
-    __device__ Part(const Row& row, int rank) {
+    __device__ Part(const Row& row, int rank)
+        : in(row.in()), out(row.out()), vectors(row.vectors), rank(rank) {
+        constexpr int PIECES = CLUSTER * STAGES_A_PART;
         // Whole lines of 128 bytes.
-        int share = ((row.vectors + CLUSTER - 1) / CLUSTER + 7) / 8 * 8;
-        int first = min(rank * share, row.vectors);
-        vectors = min(share, row.vectors - first);
-        in = row.in() + first;
-        out = row.out() + first;
+        piece = ((vectors + PIECES - 1) / PIECES + 7) / 8 * 8;
+    }
+    __device__ int start(int p) const { return (p * CLUSTER + rank) * piece; }
+    __device__ int size(int p) const {
+        return max(0, min(piece, vectors - start(p)));
     }
 };
 // --8<-- [end:part]
@@ -87,17 +91,21 @@ __device__ void load_rows(Shared& shared, Vector* ring, const Element* x, int ro
 
         // --8<-- [start:produce]
         Part part(Row(x + index * step, nullptr, M), rank);
+        long long later = index + rows_ahead(M);
+        Part asked(Row(x + later * step, nullptr, M), rank);
         // Its latency passes while the copies start.
         if (rank == 0) index = take_row(counter, rows);
         for (int p = 0; p < STAGES_A_PART; ++p) {
             barrier_wait(&shared.empty[stage], empty_parity);
-            int left = part.vectors - p * STAGE_VECTORS;
-            int bytes = max(0, min(STAGE_VECTORS, left)) * int(sizeof(Vector));
+            int bytes = part.size(p) * int(sizeof(Vector));
             barrier_arrive_expecting(&shared.full[stage], bytes);
             if (bytes > 0)
                 bulk_load(ring + stage * STAGE_VECTORS,
-                          part.in + p * STAGE_VECTORS, bytes,
+                          part.in + part.start(p), bytes,
                           &shared.full[stage]);
+            if (later < rows && asked.size(p) > 0)
+                prefetch(asked.in + asked.start(p),
+                         asked.size(p) * int(sizeof(Vector)));
             stage = next_stage(stage, empty_parity);
         }
         // --8<-- [end:produce]
@@ -141,10 +149,11 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
     // The first row comes straight from global memory: the ring is not there yet.
     Row row(x + index * step, y + index * M, M);
     Part part(row, rank);
-    for (int i = 0; i < ITEMS; ++i) {
-        int j = thread + i * THREADS;
-        v[i] = j < part.vectors ? part.in[j] : NOTHING;
-    }
+    for (int p = 0; p < STAGES_A_PART; ++p)
+        for (int i = 0; i < STAGE; ++i) {
+            int j = thread + i * THREADS;
+            v[p * STAGE + i] = j < part.size(p) ? part.in[part.start(p) + j] : NOTHING;
+        }
     int edge = row.edge(lane);
     items.edge = edge == NOWHERE ? minus_infinity() : E::widen(row.x[edge]);
     cluster_arrive();
@@ -161,10 +170,11 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
             if (rank == 0 && thread == 0) y[index] = E::narrow(state.m + log_sum(state));
         } else {
             items.finish(m, state);
-            for (int i = 0; i < ITEMS; ++i) {
-                int j = thread + i * THREADS;
-                if (j < part.vectors) part.out[j] = items.packed(i);
-            }
+            for (int p = 0; p < STAGES_A_PART; ++p)
+                for (int i = 0; i < STAGE; ++i) {
+                    int j = thread + i * THREADS;
+                    if (j < part.size(p)) part.out[part.start(p) + j] = items.packed(p * STAGE + i);
+                }
             if (edge != NOWHERE) row.y[edge] = E::narrow(items.edge);
         }
 
@@ -179,9 +189,9 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
             barrier_wait(&shared.full[stage], full_parity);
             for (int i = 0; i < STAGE; ++i) {
                 int j = thread + i * THREADS;
-                bool mine = j + p * STAGE_VECTORS < part.vectors;
-                v[p * STAGE + i] =
-                    mine ? ring[stage * STAGE_VECTORS + j] : NOTHING;
+                v[p * STAGE + i] = j < part.size(p)
+                                       ? ring[stage * STAGE_VECTORS + j]
+                                       : NOTHING;
             }
             reads_before_bulk_load();
             __syncwarp();

@@ -5,6 +5,7 @@ dtype, output and row length up to rounding, however many rows there are.
 """
 
 import functools
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,20 +17,34 @@ ELEMENTS = {torch.float32: "Float32", torch.float16: "Float16", torch.bfloat16: 
 VECTOR = 16  # bytes that one instruction loads
 WARP = 32
 BLOCK = 256  # threads of the kernels below rung 3: a power of two, for the reduction tree
-ITEMS = 8  # vectors a thread can hold at full speed
 
-# Up to here one block reads a row. Beyond, a 16-bit row leaves room for one block a multiprocessor, which
-# then waits for memory with nothing else to do; of float32 rows, twice as long, one is enough for a while.
-LONGEST_SINGLE_READ = {torch.float32: 40960, torch.float16: 24576, torch.bfloat16: 24576}
+LONGEST_SINGLE_READ = (
+    24576  # by one block; beyond, a multiprocessor has room for one alone, which waits for memory
+)
 CAPACITY = 65536  # of 1024 threads with 64 elements each
 LONGEST_CLUSTER = 524288  # 16 blocks of 512 threads with 64 elements each
 
 # Up to here a block keeps a row of y and one of dy: 1024 threads with 4 vectors of each.
 LONGEST_BACKWARD = {torch.float32: 16384, torch.float16: 32768, torch.bfloat16: 32768}
 
+# Blocks of a cluster, vectors of a thread, and threads at most: of these, in order, the first that hold the row.
+CLUSTERS = {
+    torch.float32: ((8, 8, 512), (8, 16, 416), (16, 16, 512)),
+    torch.float16: ((8, 4, 256), (8, 8, 256), (16, 8, 512)),
+    torch.bfloat16: ((8, 4, 256), (8, 8, 256), (16, 8, 512)),
+}
+STAGES = (
+    4  # of a ring, which holds a row: the smaller the pieces, the closer together is what a cluster loads
+)
+
 # Rows in registers and on their way. Fewer do not cover the latency of memory; more widen the window of DRAM
 # pages that are open at once.
-BYTES_IN_FLIGHT = 16 << 20
+BYTES_IN_FLIGHT = {torch.float32: 12 << 20, torch.float16: 16 << 20, torch.bfloat16: 16 << 20}
+MULTIPROCESSORS = 132  # none of them without a block
+
+# Rows are asked for so many bytes before they are loaded, and then come from the L2 cache. From 5 MB on it is slower
+# again: the cache holds what is written, too.
+AHEAD = 3 << 20
 
 
 Constants = tuple[tuple[str, str], ...]
@@ -228,14 +243,14 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
         raise ValueError(f"cluster: expected rows of up to {LONGEST_CLUSTER} elements, got {M}")
     width = VECTOR // dtype.itemsize
     vectors = max(1, M // width)
-    most = 512 if dtype == torch.float32 else 128  # threads a block; short ones make up for more arithmetic
-    blocks = next(n for n in (2, 4, 8, 16) if n == 16 or vectors <= n * most * ITEMS)
-    share = _round_up(-(-vectors // blocks), 8)  # whole lines of 128 bytes, as the kernel deals them out
-    items = ITEMS if share <= 512 * ITEMS else 2 * ITEMS
-    threads = _round_up(share, items * WARP) // items
-    stage, stages = 2, items // 2  # one row ahead
+    blocks, items, _ = next(of for of in CLUSTERS[dtype] if vectors <= math.prod(of))
+    piece = _round_up(
+        -(-vectors // (blocks * STAGES)), 8
+    )  # whole lines of 128 bytes, as the kernel deals them out
+    stage = items // STAGES
+    threads = _round_up(piece, stage * WARP) // stage
     part = threads * items * VECTOR  # bytes of a row in each block
-    constants = {"THREADS": threads, "ITEMS": items, "STAGE": stage, "STAGES": stages, "CLUSTER": blocks}
+    constants = {"THREADS": threads, "ITEMS": items, "STAGE": stage, "STAGES": STAGES, "CLUSTER": blocks}
     return Plan(
         "cluster",
         "cluster",
@@ -243,7 +258,7 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
         threads + WARP,
         blocks=blocks,
         shared=part,
-        in_flight=max(1, round(BYTES_IN_FLIGHT / (2 * part * blocks))),
+        in_flight=max(MULTIPROCESSORS // blocks, round(BYTES_IN_FLIGHT[dtype] / (2 * part * blocks))),
     )
 
 
@@ -252,7 +267,7 @@ ROWS_A_BLOCK = ("single_read", "backward")  # kernels that count the rows: a blo
 
 
 def _constants(sizes: dict[str, int], aligned: bool, dtype: torch.dtype, output: str) -> Constants:
-    of_row = {"ELEMENT": ELEMENTS[dtype], "ALIGNED": str(aligned).lower(), "OUTPUT": output}
+    of_row = {"ELEMENT": ELEMENTS[dtype], "ALIGNED": str(aligned).lower(), "OUTPUT": output, "AHEAD": AHEAD}
     return tuple((name, str(value)) for name, value in (sizes | of_row).items())
 
 

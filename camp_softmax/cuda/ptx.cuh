@@ -117,6 +117,14 @@ __device__ inline void bulk_load(void* shared, const void* global, int bytes, u6
                  : "memory");
 }
 
+// Asks for bytes, a multiple of 16 at an address that is, to be in the L2 cache soon. Nobody waits for them. Where the
+// hardware has no such instruction, nothing is asked for.
+__device__ inline void prefetch(const void* global, int bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#endif
+}
+
 // --- clusters ----------------------------------------------------------------------------------------------------
 
 __device__ inline int cluster_rank() {

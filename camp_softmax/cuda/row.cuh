@@ -1,6 +1,6 @@
 // A row as 16-byte vectors, and softmax's arithmetic on them: what the rungs that read once share.
 // ELEMENT is Float32, Float16 or BFloat16; ALIGNED says that every row starts and ends at a multiple of 16 bytes;
-// OUTPUT is SOFTMAX, LOG_SOFTMAX or LOGSUMEXP.
+// OUTPUT is SOFTMAX, LOG_SOFTMAX or LOGSUMEXP; AHEAD is how many bytes before they are loaded rows are asked for.
 #pragma once
 #include "ptx.cuh"
 
@@ -90,6 +90,14 @@ struct Row {
     }
 };
 // --8<-- [end:row]
+
+// --8<-- [start:ahead]
+// How many rows further on is the row to ask for: AHEAD bytes of rows lie in
+// between.
+__device__ inline int rows_ahead(long long M) {
+    return int(AHEAD / (u32(M) * u32(sizeof(Element)))) + 1;
+}
+// --8<-- [end:ahead]
 
 // --- arithmetic --------------------------------------------------------------------------------------------------
 

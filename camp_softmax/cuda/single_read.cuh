@@ -1,11 +1,13 @@
 // Rung 3: the row stays in registers, so it is read once.
 // From the rung below: the second scan is gone, 2 elements moved per element (read, write). GROUP threads share a
 // row: up to a warp for short rows, else the whole block, two vectors a thread as long as a block is large enough.
-// Blocks run in the order of their rows, and that order matters: it keeps the DRAM pages in use few. Stops winning
-// where a row leaves room for only one block a multiprocessor, and nothing is loaded while that one computes.
+// Blocks run in the order of their rows, and that order matters: it keeps the DRAM pages in use few. Each asks for the
+// rows of a later block, so that memory is busy while blocks compute. Stops winning where a row leaves room for only
+// one block a multiprocessor.
 #include "row.cuh"
 
 constexpr bool IN_WARP = GROUP <= 32;
+constexpr int ROWS = IN_WARP ? THREADS / GROUP : 1;  // of a block
 constexpr int WARPS = THREADS / 32;
 constexpr int SHUFFLED = IN_WARP ? GROUP : 32;  // lanes that share a row
 
@@ -33,11 +35,25 @@ __device__ State block_state(State own) {
 }
 // --8<-- [end:block]
 
+// --8<-- [start:prefetch]
+// Asks for the rows of a later block. Of rows that a warp has, only where they
+// lie one behind the other: a request for each would take longer than it saves.
+__device__ void ask_ahead(const Element* x, long long rows, long long M,
+                          long long step) {
+    constexpr bool PAYS = !IN_WARP || (ALIGNED && ITEMS > 1);
+    if (!PAYS || threadIdx.x != 0) return;
+    long long first = (long long)(blockIdx.x) * ROWS + rows_ahead(M);
+    if (first + ROWS > rows || (ROWS > 1 && step != M)) return;
+    Row row(x + first * step, nullptr, M);
+    prefetch(row.in(), ROWS * row.vectors * int(sizeof(Vector)));
+}
+// --8<-- [end:prefetch]
+
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     single_read(const Element* x, Element* y, long long rows, long long M, long long step) {
     int lane = IN_WARP ? threadIdx.x % GROUP : threadIdx.x;
     constexpr int LANES = IN_WARP ? GROUP : THREADS;
-    long long index = IN_WARP ? (long long)(blockIdx.x) * (THREADS / GROUP) + threadIdx.x / GROUP : blockIdx.x;
+    long long index = IN_WARP ? (long long)(blockIdx.x) * ROWS + threadIdx.x / GROUP : blockIdx.x;
     bool here = index < rows;  // a warp's groups stay together for the shuffles, also those beyond the last row
     if (!here) index = 0;
     Row row(x + index * step, y + index * M, M);
@@ -49,6 +65,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         int j = lane + i * LANES;
         v[i] = here && j < row.vectors ? row.in()[j] : NOTHING;
     }
+    ask_ahead(x, rows, M, step);
     int edge = here ? row.edge(lane) : NOWHERE;
     items.edge = edge == NOWHERE ? minus_infinity() : E::widen(row.x[edge]);
     // --8<-- [end:load]

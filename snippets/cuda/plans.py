@@ -10,13 +10,13 @@ LENGTHS = 128, 1000, 4096, 6000, 32768, 50257, 131072, 262144
 print("           rows  blocks  threads  vectors")
 for dtype in FLOAT, BFLOAT:
     print(str(dtype).removeprefix("torch."))
-    longest = plan.LONGEST_SINGLE_READ[dtype]
     for M in LENGTHS:
-        make = plan.single_read if longest >= M else plan.cluster
+        short = M <= plan.LONGEST_SINGLE_READ
+        make = plan.single_read if short else plan.cluster
         aligned = M * dtype.itemsize % 16 == 0
         made = make(M, dtype, "SOFTMAX", aligned)
         found = dict(made.constants)
         shape = f"{made.rows:4}  {made.blocks:6}  {found['THREADS']:>7}"
         print(f"  {M:7}  {shape}  {found['ITEMS']:>7}")
-    print(f"  single_read up to {longest}, then cluster")
+print(f"single_read up to {plan.LONGEST_SINGLE_READ}")
 print(f"cluster up to {plan.LONGEST_CLUSTER}")

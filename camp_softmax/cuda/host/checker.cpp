@@ -300,7 +300,7 @@ __attribute__((noinline)) bool outside_global(const Actor& actor, uintptr_t addr
     for (int i = 0; i < launch.buffers; ++i) {
         const Buffer& buffer = launch.buffer[i];
         uintptr_t begin = reinterpret_cast<uintptr_t>(buffer.begin), end = begin + buffer.bytes;
-        size_t away = address < begin ? begin - address : address - end;
+        size_t away = address < begin ? begin - address : address < end ? 0 : address - end;
         if (away < distance) {
             distance = away;
             nearest = Memory{buffer.name, begin, buffer.bytes, buffer.element, false};
@@ -355,6 +355,16 @@ bool access(Actor& actor, const void* p, unsigned bytes, bool write, bool atomic
     fail("%s: const: %s writes to %s, which the kernel takes as pointer to const", text(site).c_str(),
          name(actor).c_str(), constant->name);
     return false;
+}
+
+void require_inside(const Actor& actor, const void* p, unsigned bytes, uint32_t site) {
+    uintptr_t address = reinterpret_cast<uintptr_t>(p);
+    for (int i = 0; i < now.launch->buffers; ++i) {
+        const Buffer& buffer = now.launch->buffer[i];
+        size_t offset = address - reinterpret_cast<uintptr_t>(buffer.begin);
+        if (offset < buffer.bytes && offset + bytes <= buffer.bytes) return;
+    }
+    outside_global(actor, address, bytes, false, site);
 }
 
 // --- what orders -------------------------------------------------------------------------------------------------

@@ -294,6 +294,14 @@ Copy new_copy(Place place) {
     return copy;
 }
 
+void require_vectors(const char* what, const void* to, const void* from, int bytes, Place place) {
+    uintptr_t addresses = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+    if (addresses % 16 == 0 && bytes % 16 == 0 && bytes > 0) return;
+    fail("%s: misaligned: %s: %s takes a multiple of 16 bytes at addresses that are multiples of 16, not %d bytes from an "
+         "address that is %d more than one",
+         text(place).c_str(), name(*now.fiber).c_str(), what, bytes, int(reinterpret_cast<uintptr_t>(from) % 16));
+}
+
 char* in_block(const void* p, int rank, const char* what, Place place) {
     Fiber& fiber = *now.fiber;
     size_t offset = size_t(static_cast<const char*>(p) - shared);
@@ -610,10 +618,7 @@ EXPORT void barrier_wait(void* p, unsigned parity, const char* what, Place place
 EXPORT void bulk_load(void* to, const void* from, int bytes, void* p, Place place) {
     const char* what = "bulk_load()";
     Fiber& fiber = *now.fiber;
-    if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | unsigned(bytes)) % 16 || bytes <= 0)
-        fail("%s: misaligned: %s: a bulk copy takes a multiple of 16 bytes between addresses that are multiples of 16, not %d bytes "
-             "from an address that is %d more than one",
-             text(place).c_str(), name(fiber).c_str(), bytes, int(reinterpret_cast<uintptr_t>(from) % 16));
+    require_vectors("a bulk copy", to, from, bytes, place);
     Barrier& barrier = barrier_at(p, true, what, place);
     Copy copy = new_copy(place);
     copy.bulk = true;
@@ -623,6 +628,11 @@ EXPORT void bulk_load(void* to, const void* from, int bytes, void* p, Place plac
     copy.barrier = &barrier;
     copy.target = fiber.rank;
     copies.push_back(std::move(copy));
+}
+
+EXPORT void prefetch(const void* from, int bytes, Place place) {
+    require_vectors("a prefetch", from, from, bytes, place);
+    require_inside(*now.fiber, from, unsigned(bytes), site(place));
 }
 
 EXPORT void remote_store(void* to, uint64_t value, int bytes, void* p, int rank, Place place) {

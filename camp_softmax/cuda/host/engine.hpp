@@ -186,6 +186,7 @@ void begin_launch();
 void begin_cluster();
 void end_launch();
 bool access(Actor& actor, const void* p, unsigned bytes, bool write, bool atomic, uint32_t site);
+void require_inside(const Actor& actor, const void* p, unsigned bytes, uint32_t site);  // without reading, so no race
 void synchronize(Fiber** fibers, size_t n);              // all know what all knew
 void release(Actor& actor, VectorClock& to);             // and its time goes on
 void acquire(Actor& actor, const VectorClock& released);

@@ -80,6 +80,7 @@ void async_fence();
 void barrier_arrive(void* barrier, int bytes, const char* name, Place place);
 void barrier_wait(void* barrier, unsigned parity, const char* name, Place place);
 void bulk_load(void* to, const void* from, int bytes, void* barrier, Place place);
+void prefetch(const void* from, int bytes, Place place);
 void remote_store(void* to, uint64_t value, int bytes, void* barrier, int rank, Place place);
 int cluster_rank();
 void cluster_arrive(Place place);
@@ -105,6 +106,9 @@ __device__ inline void barrier_wait_for_cluster(u64* barrier, u32 parity, HOST_P
 __device__ inline void reads_before_bulk_load() { host::async_fence(); }
 __device__ inline void bulk_load(void* shared, const void* global, int bytes, u64* barrier, HOST_PLACE) {
     host::bulk_load(shared, global, bytes, barrier, {file, line});
+}
+__device__ inline void prefetch(const void* global, int bytes, HOST_PLACE) {
+    host::prefetch(global, bytes, {file, line});
 }
 
 __device__ inline int cluster_rank() { return host::cluster_rank(); }
