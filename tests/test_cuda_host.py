@@ -508,7 +508,7 @@ def test_no_row_beyond_the_last_is_asked_for(tmp_path, rung):
     assert source.count(guard) == 1
     (tmp_path / f"{rung}.cuh").write_text(source.replace(guard, wrong))
     made = plan.READ_ONCE[rung](2000, torch.float32, "SOFTMAX", True)
-    launch = host.Launcher(asking_for_the_next_row(made), folder=tmp_path)
+    launch = host.Launcher(asking_for_the_next_row(dataclasses.replace(made, in_flight=2)), folder=tmp_path)
     x = random(5, 2000)
     y = torch.empty_like(x)
     with pytest.raises(Finding, match=r"out of bounds: thread .* reads \d+ bytes at .*x\[10000\]"):

@@ -34,7 +34,7 @@ CLUSTERS = {
     torch.bfloat16: ((8, 4, 256), (8, 8, 256), (16, 8, 512)),
 }
 STAGES = (
-    4  # of a ring, which holds a row: the smaller the pieces, the closer together is what a cluster loads
+    4  # of a ring, which holds a row: the smaller its pieces, the closer together is what a cluster loads
 )
 
 # Rows in registers and on their way. Fewer do not cover the latency of memory; more widen the window of DRAM
@@ -42,8 +42,8 @@ STAGES = (
 BYTES_IN_FLIGHT = {torch.float32: 12 << 20, torch.float16: 16 << 20, torch.bfloat16: 16 << 20}
 MULTIPROCESSORS = 132  # none of them without a block
 
-# Rows are asked for so many bytes before they are loaded, and then come from the L2 cache. From 5 MB on it is slower
-# again: the cache holds what is written, too.
+# Rows are asked for so many bytes before they are loaded, and then come from the L2 cache. From 5 MB on it is
+# slower again.
 AHEAD = 3 << 20
 
 
