@@ -27,7 +27,7 @@ LONGEST_CLUSTER = 524288  # 16 blocks of 512 threads with 64 elements each
 # Up to here a block keeps a row of y and one of dy: 1024 threads with 4 vectors of each.
 LONGEST_BACKWARD = {torch.float32: 16384, torch.float16: 32768, torch.bfloat16: 32768}
 
-# Blocks of a cluster, vectors of a thread, and threads at most: of these, in order, the first that hold the row.
+# Blocks of a cluster, vectors of a thread, threads at most: the first of these that hold the row.
 CLUSTERS = {
     torch.float32: ((8, 8, 512), (8, 16, 416), (16, 16, 512)),
     torch.float16: ((8, 4, 256), (8, 8, 256), (16, 8, 512)),
