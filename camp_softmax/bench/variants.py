@@ -89,6 +89,11 @@ def in_flight(factor: float) -> Change:
     return lambda made: dataclasses.replace(made, in_flight=max(1, round(factor * made.in_flight)))
 
 
+def asked_ahead(size: int) -> Change:
+    """Rows are asked for so many bytes before they are loaded."""
+    return lambda made: with_constants(made, AHEAD=size)
+
+
 SHORT = ((torch.float32, 1024), (torch.bfloat16, 1024))
 MIDDLE = ((torch.float32, 4096), (torch.bfloat16, 4096))
 LONG = ((torch.float32, 131072), (torch.bfloat16, 65536))
@@ -101,6 +106,7 @@ __device__ void streaming_store(Vector* p, Vector v) {
     __stcs(reinterpret_cast<uint4*>(p), make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]));
 }
 """
+WIDE = ((torch.float32, 4096), (torch.float32, 16384), (torch.bfloat16, 4096), (torch.bfloat16, 16384))
 EXP = "return exp2_flushed(fmaf(x - m, LOG2E, RAISE));"
 
 VARIANTS = {
@@ -125,6 +131,16 @@ VARIANTS = {
     ),
     "expf": Variant(
         "single_read", (*SHORT, *MIDDLE), {"row.cuh": ((EXP, "return expf(x - m) * (1 << 24);"),)}
+    ),
+    "not-asked": Variant("single_read", WIDE, {"single_read.cuh": (("ask_ahead(x, rows, M, step);", ""),)}),
+    "asked-too-early": Variant("single_read", WIDE, change=asked_ahead(12 << 20)),
+    "cluster-not-asked": Variant(
+        "cluster", LONG, {"cluster.cuh": (("if (later < rows &&", "if (false &&"),)}
+    ),
+    "in-one-piece": Variant(
+        "cluster",
+        LONG,
+        {"cluster.cuh": (("(p * CLUSTER + rank) * piece", "(rank * STAGES_A_PART + p) * piece"),)},
     ),
     "clusters-of-16": Variant("cluster", LONG, change=clusters_of(16)),
     "clusters-of-4": Variant("cluster", LONG[1:], change=clusters_of(4)),

@@ -158,7 +158,7 @@ class Launcher:
         folder: where the .cuh file is.
 
     Called with the addresses of the rows and of the (N, M) contiguous output, equal modulo 16, with N, 1 to
-    2^31 - 1, M, and the step from row to row, in elements: M, or for the rungs that read once also what
+    2^31 - 1, M, and last the step from row to row, in elements: M, or for the rungs that read once also what
     equals it modulo 16 bytes. `backward` takes the address of y instead. Launches on torch's current stream
     of the device.
 
@@ -176,18 +176,16 @@ class Launcher:
             with torch.cuda.device(device):
                 self.clusters = min(plan.in_flight, self._clusters_that_fit())
 
-    def __call__(self, x: int, y: int, N: int, M: int, *more: int) -> None:
+    def __call__(self, x: int, y: int, N: int, M: int, last: int) -> None:
         if torch._C._cuda_getDevice() != self.device:
             with torch.cuda.device(self.device):
-                return self(x, y, N, M, *more)
+                return self(x, y, N, M, last)
         stream = _stream(self.device)
         if self.plan.rung in ROWS_A_BLOCK:
-            launch(stream, self._config(-(-N // self.plan.rows)), self.kernel, x, y, N, M, *more)
+            launch(stream, self._config(-(-N // self.plan.rows)), self.kernel, x, y, N, M, last)
         elif self.plan.rung == "cluster":
             counter = _counter(self.device, stream).data_ptr()
-            launch(
-                stream, self._config(min(self.clusters, N)), self.kernel, x, y, c_int(N), M, *more, counter
-            )
+            launch(stream, self._config(min(self.clusters, N)), self.kernel, x, y, c_int(N), M, last, counter)
         else:
             launch(stream, self._config(N), self.kernel, x, y, M)
 

@@ -28,7 +28,7 @@ for dtype, M in variant.at:
         continue
     print(f"{variant.rung}, {str(dtype).removeprefix('torch.')} {M}")
     before, after = (dict(p.constants) for p in (made, changed))
-    for name in "THREADS", "ITEMS", "STAGES", "CLUSTER":
+    for name in "THREADS", "ITEMS", "STAGES", "CLUSTER", "AHEAD":
         if before.get(name) != after.get(name):
             print(f"  {name} {before[name]} -> {after[name]}")
     if changed.in_flight != made.in_flight:

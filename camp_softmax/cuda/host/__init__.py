@@ -494,10 +494,10 @@ class Launcher:
         self.plan = plan
         self.kernel = kernel(folder / f"{plan.rung}.cuh", plan.entry, plan.constants)
 
-    def __call__(self, x: int, y: int, N: int, M: int, *more: int, seed: int = 0) -> None:
+    def __call__(self, x: int, y: int, N: int, M: int, last: int, seed: int = 0) -> None:
         plan = self.plan
         size = plan.itemsize
-        step = more[0] if plan.rung in READ_ONCE else M
+        step = last if plan.rung in READ_ONCE else M
         rows = Memory(x, ((N - 1) * step + M) * size, size)
         out = Memory(y, N * (1 if plan.reduces else M) * size, size)
         if plan.rung == "cluster":
@@ -511,8 +511,8 @@ class Launcher:
             )
             assert not counter.item(), "each launch leaves the counter at zero"
         elif plan.rung in ROWS_A_BLOCK:
-            last = Memory(more[0], N * M * size, size) if plan.rung == "backward" else step
-            self.kernel(-(-N // plan.rows), plan.threads, rows, out, N, M, last, seed=seed)
+            fifth = Memory(last, N * M * size, size) if plan.rung == "backward" else step
+            self.kernel(-(-N // plan.rows), plan.threads, rows, out, N, M, fifth, seed=seed)
         else:
             self.kernel(N, plan.threads, rows, out, M, seed=seed)
 
