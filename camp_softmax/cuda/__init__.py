@@ -114,7 +114,7 @@ def _launch(operator: str, rows: Tensor, rung: str = "auto") -> Tensor:
         rows, step = rows.contiguous(), M
     x = rows.data_ptr()
     aligned = not (x | M * rows.itemsize) % ALIGNMENT
-    ready = _launcher(operator, rung, M, rows.dtype, aligned, rows.get_device())
+    ready = _launcher(operator, rung, M, rows.dtype, aligned, step == M, rows.get_device())
     if step != M and ready.plan.rung in ONE_BLOCK_A_ROW:
         return _launch(operator, rows.contiguous(), rung)
     out = rows.new_empty(rows.shape[:-1]) if operator == "logsumexp" else _empty_alike(rows, x)
@@ -130,7 +130,7 @@ def _launch_backward(operator: str, grad: Tensor, y: Tensor) -> Tensor:
     if (grad.data_ptr() - address) % ALIGNMENT:  # of three tensors each vector begins at the same place
         grad = _empty_alike(y, address).copy_(grad)
     aligned = not (address | M * y.itemsize) % ALIGNMENT
-    ready = _launcher(operator, "backward", M, y.dtype, aligned, y.get_device())
+    ready = _launcher(operator, "backward", M, y.dtype, aligned, True, y.get_device())
     out = _empty_alike(y, address)
     ready(grad.data_ptr(), out.data_ptr(), y.numel() // M, M, address)
     return out
@@ -138,7 +138,7 @@ def _launch_backward(operator: str, grad: Tensor, y: Tensor) -> Tensor:
 
 @functools.lru_cache(maxsize=4096)
 def _launcher(
-    operator: str, rung: str, M: int, dtype: torch.dtype, aligned: bool, device: int
+    operator: str, rung: str, M: int, dtype: torch.dtype, aligned: bool, dense: bool, device: int
 ) -> Any:  # runtime.Launcher or host.Launcher
     """device: number of the CUDA device, or -1."""
     found = fastest(operator, M, dtype, device) if rung == "auto" else rung
@@ -152,6 +152,8 @@ def _launcher(
         made = plan.one_block_a_row(found, operator)
     else:
         make = plan.backward if found == "backward" else plan.READ_ONCE[found]
+        if found == "single_read":
+            make = functools.partial(plan.single_read, dense=dense)
         made = make(M, dtype, operator.upper(), aligned)
     return _runtime(device >= 0).launcher(made, device)
 

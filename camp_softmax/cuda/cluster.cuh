@@ -144,7 +144,7 @@ __device__ void compute_rows(Shared& shared, const Vector* ring, const Element* 
     int stage = 0, slot = 0;
     u32 full_parity = 0, known_parity = 0;
     Vector v[ITEMS];
-    Items items;
+    Items<> items;
 
     // The first row comes straight from global memory: the ring is not there yet.
     Row row(x + index * step, y + index * M, M);

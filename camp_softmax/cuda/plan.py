@@ -15,12 +15,16 @@ from camp_softmax.limits import LARGEST
 
 ELEMENTS = {torch.float32: "Float32", torch.float16: "Float16", torch.bfloat16: "BFloat16"}
 VECTOR = 16  # bytes that one instruction loads
+WORD = 4  # bytes of a register
 WARP = 32
 BLOCK = 256  # threads of the kernels below rung 3: a power of two, for the reduction tree
 
 LONGEST_SINGLE_READ = (
     24576  # by one block; beyond, a multiprocessor has room for one alone, which waits for memory
 )
+# Rows up to here that begin anywhere are computed many at a time; and those of 3 or 5 vectors, which would leave
+# lanes idle.
+LONGEST_PACKED = {torch.float32: 128, torch.float16: 256, torch.bfloat16: 256}
 CAPACITY = 65536  # of 1024 threads with 64 elements each
 LONGEST_CLUSTER = 524288  # 16 blocks of 512 threads with 64 elements each
 
@@ -86,7 +90,9 @@ def one_block_a_row(rung: str, operator: str) -> Plan:
 
 
 @functools.lru_cache(maxsize=4096)
-def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
+def single_read(
+    M: int, dtype: torch.dtype, output: str, aligned: bool, dense: bool = False
+) -> Plan:
     """A row in the registers of some lanes of a warp, or of a block.
 
     Args:
@@ -94,6 +100,7 @@ def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
         dtype: a key of ELEMENTS.
         output: "SOFTMAX", "LOG_SOFTMAX" or "LOGSUMEXP".
         aligned: every row starts and ends at a multiple of 16 bytes.
+        dense: each row begins where the one before it ends.
 
     Raises:
         ValueError: M exceeds what a block of 1024 threads holds.
@@ -104,6 +111,8 @@ def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
     """
     if M > CAPACITY:
         raise ValueError(f"single_read: expected rows of up to {CAPACITY} elements, got {M}")
+    if dense and M <= LONGEST_PACKED[dtype] and (not aligned or M * dtype.itemsize // VECTOR in (3, 5)):
+        return _packed(M, dtype, output, aligned)
     held = _Held(words=VECTOR // dtype.itemsize, wanted=3 if dtype == torch.float32 else 4)
     return _in_registers("single_read", M, dtype, output, aligned, held)
 
@@ -262,8 +271,23 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
     )
 
 
+def _packed(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
+    """Short rows that a block has in shared memory: lanes for each, a vector's worth of elements for each lane."""
+    width = VECTOR // dtype.itemsize
+    lanes = next(n for n in (1, 2, 4, 8, 16, 32) if n * 2 * width >= M)
+    words = -(-M // (lanes * (WORD // dtype.itemsize)))
+    threads, loads = 4 * WARP, 4
+    at_a_time = threads // lanes
+    passes = next(
+        n for n in (32, 16, 8, 4, 2, 1) if n * at_a_time * M * dtype.itemsize <= threads * loads * VECTOR
+    )
+    sizes = {"GROUP": lanes, "THREADS": threads, "LOADS": loads, "PASSES": passes, "WORDS": words, "ITEMS": 1}
+    constants = _constants(sizes | {"RESIDENT": _resident(4, 6 * 4)}, aligned, dtype, output)
+    return Plan("packed", "packed_rows", constants, threads, passes * at_a_time)
+
+
 READ_ONCE = {"single_read": single_read, "cluster": cluster}  # by the name of the rung
-ROWS_A_BLOCK = ("single_read", "backward")  # kernels that count the rows: a block may have several
+ROWS_A_BLOCK = ("single_read", "packed", "backward")  # kernels that count the rows: a block may have several
 
 
 def _constants(sizes: dict[str, int], aligned: bool, dtype: torch.dtype, output: str) -> Constants:

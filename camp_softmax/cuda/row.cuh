@@ -4,12 +4,15 @@
 #pragma once
 #include "ptx.cuh"
 
-struct alignas(16) Vector {
-    u32 word[4];
+template <int COUNT>
+struct alignas(COUNT % 4 ? 4 : 16) Words {
+    u32 word[COUNT];
 };
+using Vector = Words<4>;
 
 struct Float32 {
     using Type = float;
+    using Bits = u32;
     static constexpr u32 MINUS_INFINITY = 0xff800000;
     static __device__ float widen(float x) { return x; }
     static __device__ float narrow(float x) { return x; }
@@ -20,6 +23,7 @@ struct Float32 {
 
 struct Float16 {
     using Type = u16;
+    using Bits = u16;
     static constexpr u32 MINUS_INFINITY = 0xfc00fc00;
     static __device__ float widen(u16 x) { return half_to_float(x); }
     static __device__ u16 narrow(float x) { return u16(floats_to_half2(x, 0)); }
@@ -33,6 +37,7 @@ struct Float16 {
 
 struct BFloat16 {  // the upper half of a float32
     using Type = u16;
+    using Bits = u16;
     static constexpr u32 MINUS_INFINITY = 0xff80ff80;
     static __device__ float widen(u16 x) { return __uint_as_float(u32(x) << 16); }
     static __device__ u16 narrow(float x) { return u16(floats_to_bfloat2(x, 0)); }
@@ -125,7 +130,17 @@ __device__ inline float raised_exp(float x, float m) {
 }
 // --8<-- [end:raise]
 
+// --8<-- [start:group]
 // Over a warp, or over each group of LANES of it, a power of two.
+template <int LANES = 32>
+__device__ inline float group_max(float m) {
+    if (LANES == 32) return warp_max(m);
+    for (int lanes = LANES / 2; lanes > 0; lanes /= 2)
+        m = fmaxf(m, __shfl_xor_sync(0xffffffff, m, lanes));
+    return m;
+}
+// --8<-- [end:group]
+
 template <int LANES = 32>
 __device__ inline float warp_sum(float x) {
     for (int lanes = LANES / 2; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffff, x, lanes);
@@ -135,11 +150,12 @@ __device__ inline float warp_sum(float x) {
 __device__ inline float log_sum(State row) { return logf(row.s * LOWER); }
 
 // What one thread holds of a row: up to ITEMS vectors and, of an unaligned row, perhaps one element outside them.
+template <int COUNT = 4>  // words of a vector
 struct Items {
-    float x[ITEMS][WIDTH];  // becomes raised_exp(x, m), for SOFTMAX
+    float x[ITEMS][COUNT * PAIR];  // becomes raised_exp(x, m), for SOFTMAX
     float edge;
 
-    __device__ float max(const Vector (&v)[ITEMS]) {
+    __device__ float max(const Words<COUNT> (&v)[ITEMS]) {
         u32 m = v[0].word[0];
         for (int i = 0; i < ITEMS; ++i)
             for (u32 word : v[i].word) m = E::max(m, word);
@@ -149,10 +165,10 @@ struct Items {
         return ALIGNED ? largest : fmaxf(largest, edge);
     }
 
-    __device__ float exp_and_sum(const Vector (&v)[ITEMS], float m) {
+    __device__ float exp_and_sum(const Words<COUNT> (&v)[ITEMS], float m) {
         float s = 0;
         for (int i = 0; i < ITEMS; ++i)
-            for (int w = 0; w < 4; ++w) {
+            for (int w = 0; w < COUNT; ++w) {
                 E::unpack(v[i].word[w], &x[i][w * PAIR]);
                 for (int k = w * PAIR; k < (w + 1) * PAIR; ++k) {
                     float e = raised_exp(x[i][k], m);
@@ -190,9 +206,9 @@ struct Items {
         if (!ALIGNED) edge = f(edge);
     }
 
-    __device__ Vector packed(int i) const {
-        Vector v;
-        for (int w = 0; w < 4; ++w) v.word[w] = E::pack(&x[i][w * PAIR]);
+    __device__ Words<COUNT> packed(int i) const {
+        Words<COUNT> v;
+        for (int w = 0; w < COUNT; ++w) v.word[w] = E::pack(&x[i][w * PAIR]);
         return v;
     }
 };

@@ -11,17 +11,6 @@ constexpr int ROWS = IN_WARP ? THREADS / GROUP : 1;  // of a block
 constexpr int WARPS = THREADS / 32;
 constexpr int SHUFFLED = IN_WARP ? GROUP : 32;  // lanes that share a row
 
-// --8<-- [start:group]
-// Over the GROUP lanes that share a row, GROUP being a power of two; other
-// groups of the warp go along.
-__device__ float group_max(float m) {
-    if (GROUP >= 32) return warp_max(m);
-    for (int lanes = SHUFFLED / 2; lanes > 0; lanes /= 2)
-        m = fmaxf(m, __shfl_xor_sync(0xffffffff, m, lanes));
-    return m;
-}
-// --8<-- [end:group]
-
 // --8<-- [start:block]
 // The state of the block, from those of its warps: one barrier in all.
 __device__ State block_state(State own) {
@@ -60,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 
     // --8<-- [start:load]
     Vector v[ITEMS];
-    Items items;
+    Items<> items;
     for (int i = 0; i < ITEMS; ++i) {
         int j = lane + i * LANES;
         v[i] = here && j < row.vectors ? row.in()[j] : NOTHING;
@@ -71,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     // --8<-- [end:load]
 
     // --8<-- [start:reduce]
-    float m = group_max(items.max(v));
+    float m = group_max<SHUFFLED>(items.max(v));
     // Where x is +inf, x - m then is too, and not inf - inf.
     if (OUTPUT == LOGSUMEXP) m = fminf(m, HIGHEST);
     State state = {m, warp_sum<SHUFFLED>(items.exp_and_sum(v, m))};
