@@ -83,7 +83,7 @@ def check(name: str, operator: Callable[[Tensor], Tensor], x: Tensor, dim: int =
 
 
 def compare(y: Tensor, want: Tensor, allowed: Tensor) -> None:
-    """Asserts that y is `want`, a float64 tensor, up to `allowed`."""
+    """Asserts that y, on any device, is `want`, a float64 tensor on the CPU, up to `allowed`."""
     got = y.cpu().double()
     rounded = want.to(y.dtype).double()  # where the dtype overflows, inf is right
     same = (got == rounded) | (got.isnan() & want.isnan())

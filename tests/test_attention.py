@@ -10,6 +10,7 @@ import tilelang
 import tilelang.language as T
 import torch
 from torch import Tensor
+from torch.backends.cuda import SDPAParams, can_use_cudnn_attention
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from tvm.target import Target
@@ -396,6 +397,36 @@ def test_bad_arguments_are_refused(monkeypatch, change, error, message):
         attention(given.pop("q"), given.pop("k"), given.pop("v"), **given)
 
 
+# --- torch where a query sees no key: its backends differ, as the page says -------------------------
+
+
+def masked() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """q, k, v and a mask that leaves no key to the first two queries: dense, scores of 0, values 1, 2, 3."""
+    q = torch.zeros(1, 1, 5, 64, dtype=torch.float16, device=DEVICE)
+    v = torch.tensor([1.0, 2.0, 3.0]).to(q).view(1, 1, 3, 1).expand(1, 1, 3, 64).contiguous()
+    return q, v.clone(), v, torch.ones(5, 3, dtype=torch.bool, device=DEVICE).tril(-2)
+
+
+def test_torchs_plain_operations_give_0_without_a_key():
+    with sdpa_kernel(SDPBackend.MATH):
+        out = scaled_dot_product_attention(*masked())
+    assert (out[0, 0, :2] == 0).all()
+    assert (out[0, 0, 2:] != 0).all()
+
+
+@GPU
+@pytest.mark.skipif(not torch.__version__.startswith("2.11."), reason="seen in torch 2.11 only")
+def test_cudnn_gives_the_mean_of_all_values_without_a_key():
+    """Torch takes cuDNN for no call while algorithms have to be deterministic, as in all other tests."""
+    torch.use_deterministic_algorithms(False)
+    given = masked()
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        if not can_use_cudnn_attention(SDPAParams(*given, 0.0, False, False)):
+            pytest.skip("torch cannot take cuDNN here")
+        out = scaled_dot_product_attention(*given)[0, 0, :2]
+    torch.testing.assert_close(out, torch.full_like(out, 2))
+
+
 # --- on a GPU -------------------------------------------------------------------------------------
 
 
@@ -428,17 +459,6 @@ def test_beside_scaled_dot_product_attention(D, dtype, causal):
     out, theirs = attention(q, k, v, causal=causal), scaled_dot_product_attention(q, k, v, is_causal=causal)
     allowed = expected(q, k, v, causal)[1]
     assert ((out.double() - theirs.double()).abs() <= 2 * allowed).all()
-
-
-@GPU
-def test_torchs_backends_differ_where_a_query_sees_no_key():
-    """As the page says: plain operations give 0, what this GPU takes by itself the mean of all values."""
-    q = torch.zeros(1, 1, 5, 64, dtype=torch.float16, device=DEVICE)
-    v = torch.tensor([1.0, 2.0, 3.0]).to(q).view(1, 1, 3, 1).expand(1, 1, 3, 64).contiguous()
-    mask = torch.ones(5, 3, dtype=torch.bool, device=DEVICE).tril(-2)
-    with sdpa_kernel(SDPBackend.MATH):
-        assert (scaled_dot_product_attention(q, v, v, attn_mask=mask)[0, 0, :2] == 0).all()
-    assert (scaled_dot_product_attention(q, v, v, attn_mask=mask)[0, 0, :2] == 2).all()
 
 
 @GPU
