@@ -138,6 +138,31 @@ def test_a_plan_has_room_for_every_vector(rung, dtype):
         assert aligned or lanes >= width - 1  # a lane for each element before and after the vectors
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_plan_of_short_rows_has_room_for_them(dtype):
+    """What packed.cuh counts on."""
+    width = plan.VECTOR // dtype.itemsize
+    packed = 0
+    for M in range(1, plan.LONGEST_PACKED[dtype] + 1):
+        made = plan.single_read(M, dtype, "SOFTMAX", M % width == 0, dense=True)
+        if made.rung != "packed":
+            assert M % width == 0
+            continue
+        packed += 1
+        sizes = {name: int(value) for name, value in made.constants if value.isdigit()}
+        pair, lanes = plan.WORD // dtype.itemsize, sizes["GROUP"]
+        assert (sizes["WORDS"] - 1) * pair * lanes < M <= sizes["WORDS"] * pair * lanes  # SURE, EACH
+        assert (
+            made.rows == sizes["PASSES"] * made.threads // lanes
+        )  # ROWS, of which each STEP leads to another
+        assert made.rows & (made.rows - 1) == 0
+        assert sizes["STEP"] % 2 == 1
+        assert made.rows * M <= sizes["THREADS"] * sizes["LOADS"] * width
+        assert made.threads >= 2 * width  # a thread for each element before and after the vectors
+    assert packed > plan.LONGEST_PACKED[dtype] * 3 / 4 - 8
+    assert plan.single_read(9, dtype, "SOFTMAX", False).rung == "single_read"
+
+
 def test_which_plans_reduce():
     """The checker takes from it how many elements a kernel may write."""
     assert plan.one_block_a_row("online", "logsumexp").reduces

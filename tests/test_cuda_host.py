@@ -483,9 +483,23 @@ KERNELS = {  # the kernel: rung, columns, dtype, operator; rows are made so that
     "single_read, aligned rows of a warp": ("single_read", 512, torch.float32, "softmax"),
     "single_read, bfloat16": ("single_read", 1000, torch.bfloat16, "log_softmax"),
     "single_read, rows of a block": ("single_read", 1001, torch.float32, "logsumexp"),
+    "packed": ("packed", 5, torch.float32, "softmax"),
+    "packed, bfloat16": ("packed", 33, torch.bfloat16, "log_softmax"),
+    "packed, float16": ("packed", 129, torch.float16, "logsumexp"),
     "cluster": ("cluster", 1001, torch.float32, "softmax"),
     "cluster, float16": ("cluster", 2000, torch.float16, "log_softmax"),
 }
+
+
+def planned(rung, M, dtype, operator):
+    aligned = M * dtype.itemsize % 16 == 0
+    if rung == "packed":
+        made = plan.single_read(M, dtype, operator.upper(), aligned, dense=True)
+        assert made.rung == rung
+        return asking_for_the_next_row(made)
+    if rung in plan.READ_ONCE:
+        return asking_for_the_next_row(plan.READ_ONCE[rung](M, dtype, operator.upper(), aligned))
+    return plan.one_block_a_row(rung, operator)
 
 
 def asking_for_the_next_row(made):
@@ -495,23 +509,24 @@ def asking_for_the_next_row(made):
     return dataclasses.replace(made, constants=constants)
 
 
-@pytest.mark.parametrize("rung", plan.READ_ONCE)
+@pytest.mark.parametrize("rung", ["single_read", "packed", "cluster"])
 def test_no_row_beyond_the_last_is_asked_for(tmp_path, rung):
     """What is asked for there may belong to nobody."""
     for path in host.CUDA.glob("*.cuh"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     guard, wrong = {
         "single_read": ("first + ROWS > rows", "first >= rows + ROWS"),
+        "packed": ("later + ROWS <= rows", "later <= rows"),
         "cluster": ("later < rows", "later <= rows"),
     }[rung]
     source = (tmp_path / f"{rung}.cuh").read_text()
     assert source.count(guard) == 1
     (tmp_path / f"{rung}.cuh").write_text(source.replace(guard, wrong))
-    made = plan.READ_ONCE[rung](2000, torch.float32, "SOFTMAX", True)
-    launch = host.Launcher(asking_for_the_next_row(dataclasses.replace(made, in_flight=2)), folder=tmp_path)
-    x = random(5, 2000)
+    made = planned(rung, 12 if rung == "packed" else 2000, torch.float32, "softmax")
+    launch = host.Launcher(dataclasses.replace(made, in_flight=2), folder=tmp_path)
+    x = random(2 * made.rows + 3, 12 if rung == "packed" else 2000)
     y = torch.empty_like(x)
-    with pytest.raises(Finding, match=r"out of bounds: thread .* reads \d+ bytes at .*x\[10000\]"):
+    with pytest.raises(Finding, match=r"out of bounds: thread .* reads \d+ bytes at .*x\["):
         launch(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0))
 
 
@@ -519,13 +534,9 @@ def test_no_row_beyond_the_last_is_asked_for(tmp_path, rung):
 def test_nothing_is_found_under_any_schedule(case):
     """1000 launches in all, in 3 seconds."""
     rung, M, dtype, operator = KERNELS[case]
-    x = random(7, M).to(dtype)
-    y = x.new_empty(7 if operator == "logsumexp" else x.shape)
-    aligned = not (x.data_ptr() | M * dtype.itemsize) % 16
-    if rung in plan.READ_ONCE:
-        made = asking_for_the_next_row(plan.READ_ONCE[rung](M, dtype, operator.upper(), aligned))
-    else:
-        made = plan.one_block_a_row(rung, operator)
+    made = planned(*KERNELS[case])
+    x = random(3 * made.rows + 1 if rung == "packed" else 7, M).to(dtype)
+    y = x.new_empty(len(x) if operator == "logsumexp" else x.shape)
     launch = host.Launcher(dataclasses.replace(made, in_flight=2))
     for seed in range(1, 1 + 1000 // len(KERNELS)):
         y.fill_(torch.nan)
@@ -558,10 +569,7 @@ def test_every_kernel_that_ships_is_launched():
         for path in host.CUDA.glob("*.cuh")
         for name in re.findall(r"(\w+)\(const \w+\* (?:x|dy),", path.read_text())
     }
-    launched = {
-        f"{operator}_{rung}" if rung in cuda.ONE_BLOCK_A_ROW else rung
-        for rung, _, _, operator in KERNELS.values()
-    } | {"backward"}
+    launched = {planned(*case).entry for case in KERNELS.values()} | {"backward"}
     kernels = re.compile(r'extern "C" __global__')
     assert sum(len(kernels.findall(path.read_text())) for path in host.CUDA.glob("*.cuh")) == len(launched)
     assert launched <= shipped
@@ -815,11 +823,11 @@ def test_no_warnings_in_the_engine(tmp_path):
         assert not done.stderr
 
 
-@pytest.mark.parametrize("rung", ["single_read", "cluster", "backward"])
+@pytest.mark.parametrize("rung", ["single_read", "packed", "cluster", "backward"])
 def test_no_warnings_in_the_kernels(rung):
     """The checker does not see that an array of vectors is left by one; the optimizer does."""
-    plans = plan.READ_ONCE | {"backward": plan.backward}
-    constants = plans[rung](1001, torch.float32, "SOFTMAX", False).constants
+    plans = plan.READ_ONCE | {"packed": plan._packed, "backward": plan.backward}
+    constants = plans[rung](101 if rung == "packed" else 1001, torch.float32, "SOFTMAX", False).constants
     flags = ["-std=c++17", "-O2", "-S", "-o", "/dev/null", "-nostdinc++", "-x", "c++", "-"]
     flags += ["-include", str(host.HERE / "cuda.hpp"), *(f"-D{name}={value}" for name, value in constants)]
     source = "\n".join(host._lines(host.CUDA / f"{rung}.cuh", set()))

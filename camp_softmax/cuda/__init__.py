@@ -150,10 +150,10 @@ def _launcher(
         if dtype != torch.float32:
             raise TypeError(f"cuda: {found} takes float32, got {dtype}; use rung='auto'")
         made = plan.one_block_a_row(found, operator)
+    elif found == "single_read":
+        made = plan.single_read(M, dtype, operator.upper(), aligned, dense)
     else:
-        make = plan.backward if found == "backward" else plan.READ_ONCE[found]
-        if found == "single_read":
-            make = functools.partial(plan.single_read, dense=dense)
+        make = plan.backward if found == "backward" else plan.cluster
         made = make(M, dtype, operator.upper(), aligned)
     return _runtime(device >= 0).launcher(made, device)
 

@@ -44,7 +44,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     __syncthreads();
 
     for (int pass = 0; pass < PASSES; ++pass) {
-        int r = pass * PASS + thread / GROUP;
+        // Neighbours have rows STEP apart, which begin in different banks of
+        // shared memory. STEP is odd and ROWS a power of two, so each row has
+        // its turn.
+        int r = (pass * PASS + thread / GROUP) * STEP % ROWS;
         bool mine = r < here;
         Bits* row = staged + r * int(M);
         // Element k of this lane's is element lane + k * GROUP of the row.

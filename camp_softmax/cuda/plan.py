@@ -6,6 +6,7 @@ dtype, output and row length up to rounding, however many rows there are.
 
 import functools
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,12 +20,11 @@ WORD = 4  # bytes of a register
 WARP = 32
 BLOCK = 256  # threads of the kernels below rung 3: a power of two, for the reduction tree
 
-LONGEST_SINGLE_READ = (
-    24576  # by one block; beyond, a multiprocessor has room for one alone, which waits for memory
-)
-# Rows up to here that begin anywhere are computed many at a time; and those of 3 or 5 vectors, which would leave
-# lanes idle.
-LONGEST_PACKED = {torch.float32: 128, torch.float16: 256, torch.bfloat16: 256}
+LONGEST_SINGLE_READ = 24576  # of longer rows, a multiprocessor has room for one block alone
+# Up to here rows that begin anywhere are computed many at a time; and those of 3 or 5 vectors, which would
+# leave lanes idle.
+LONGEST_PACKED = {torch.float32: 128, torch.float16: 768, torch.bfloat16: 768}
+MOST_WORDS = 12  # of a row in each lane
 CAPACITY = 65536  # of 1024 threads with 64 elements each
 LONGEST_CLUSTER = 524288  # 16 blocks of 512 threads with 64 elements each
 
@@ -90,9 +90,7 @@ def one_block_a_row(rung: str, operator: str) -> Plan:
 
 
 @functools.lru_cache(maxsize=4096)
-def single_read(
-    M: int, dtype: torch.dtype, output: str, aligned: bool, dense: bool = False
-) -> Plan:
+def single_read(M: int, dtype: torch.dtype, output: str, aligned: bool, dense: bool = False) -> Plan:
     """A row in the registers of some lanes of a warp, or of a block.
 
     Args:
@@ -111,7 +109,7 @@ def single_read(
     """
     if M > CAPACITY:
         raise ValueError(f"single_read: expected rows of up to {CAPACITY} elements, got {M}")
-    if dense and M <= LONGEST_PACKED[dtype] and (not aligned or M * dtype.itemsize // VECTOR in (3, 5)):
+    if dense and LONGEST_PACKED[dtype] >= M and (not aligned or M * dtype.itemsize // VECTOR in (3, 5)):
         return _packed(M, dtype, output, aligned)
     held = _Held(words=VECTOR // dtype.itemsize, wanted=3 if dtype == torch.float32 else 4)
     return _in_registers("single_read", M, dtype, output, aligned, held)
@@ -272,18 +270,37 @@ def cluster(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
 
 
 def _packed(M: int, dtype: torch.dtype, output: str, aligned: bool) -> Plan:
-    """Short rows that a block has in shared memory: lanes for each, a vector's worth of elements for each lane."""
-    width = VECTOR // dtype.itemsize
-    lanes = next(n for n in (1, 2, 4, 8, 16, 32) if n * 2 * width >= M)
-    words = -(-M // (lanes * (WORD // dtype.itemsize)))
-    threads, loads = 4 * WARP, 4
+    """Short rows, many of which pass through the shared memory of a block; its kernel says how."""
+    threads, loads, in_a_word = 4 * WARP, 4, WORD // dtype.itemsize
+    lanes = next(n for n in (1, 2, 4, 8, 16, 32) if n * MOST_WORDS * in_a_word >= M)
     at_a_time = threads // lanes
-    passes = next(
-        n for n in (32, 16, 8, 4, 2, 1) if n * at_a_time * M * dtype.itemsize <= threads * loads * VECTOR
-    )
-    sizes = {"GROUP": lanes, "THREADS": threads, "LOADS": loads, "PASSES": passes, "WORDS": words, "ITEMS": 1}
-    constants = _constants(sizes | {"RESIDENT": _resident(4, 6 * 4)}, aligned, dtype, output)
-    return Plan("packed", "packed_rows", constants, threads, passes * at_a_time)
+    fit = threads * loads * VECTOR // (at_a_time * M * dtype.itemsize)
+    passes = min(32, 1 << (fit.bit_length() - 1))
+    rows = passes * at_a_time
+    conflicts = functools.partial(_conflicts, M * dtype.itemsize, dtype.itemsize, lanes, rows)
+    sizes = {
+        "GROUP": lanes,
+        "WORDS": -(-M // (lanes * in_a_word)),
+        "PASSES": passes,
+        "STEP": min(range(1, min(rows, 64), 2), key=conflicts),
+        "THREADS": threads,
+        "LOADS": loads,
+        "ITEMS": 1,
+        "RESIDENT": 8,
+    }
+    return Plan("packed", "packed_rows", _constants(sizes, aligned, dtype, output), threads, rows)
+
+
+def _conflicts(row: int, element: int, lanes: int, rows: int, step: int) -> int:
+    """How many words a warp wants at most of one of the 32 banks of shared memory, each of which gives one at
+    a time: `lanes` neighbours read neighbouring elements of one of `rows` rows, the next ones `step` rows on.
+
+    Example: rows of 63 16-bit elements begin nearly where a bank does, all of them; every seventh does not.
+        >>> _conflicts(126, 2, 4, 64, 1), _conflicts(126, 2, 4, 64, 7)
+        (5, 1)
+    """
+    words = {(lane // lanes * step % rows * row + lane % lanes * element) // WORD for lane in range(WARP)}
+    return max(Counter(word % 32 for word in words).values())
 
 
 READ_ONCE = {"single_read": single_read, "cluster": cluster}  # by the name of the rung
