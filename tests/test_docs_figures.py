@@ -310,6 +310,31 @@ def test_flight_shows_what_blocks_have_on_their_way(language):
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
+def test_ahead_has_each_row_in_the_cache_when_its_block_comes(language):
+    """A row is asked for when the block before it loads, and memory idles only where nothing is."""
+    svg = (FIGURES / f"ahead.{language}.svg").read_text("utf-8")
+    not_asked, asked = (re.search(rf'<g data-asked="{n}">(.*?)</g>', svg, re.DOTALL)[1] for n in range(2))
+    assert ("url(#fig-ahead-idle)" in not_asked, "url(#fig-ahead-idle)" in asked) == (True, False)
+
+    def at(drawn: str, y: int, kind: str) -> list[tuple[int, int]]:
+        boxes = re.findall(rf'<rect x="(\d+)" y="{y}" width="(\d+)" height="20" rx="2" fill="(.*?)"', drawn)
+        return [(int(x), int(x) + int(width)) for x, width, fill in boxes if fill == kind]
+
+    def rows(drawn: str, y: int) -> list[str]:
+        return re.findall(rf'y="{y}" text-anchor="middle" font-size="12">([A-F])<', drawn)
+
+    read, waiting = "var(--read-fill)", "none"
+    assert len(rows(asked, 134)) > len(rows(not_asked, 46))
+    assert rows(asked, 134)[1:] == rows(asked, 178)
+    loads, coming = at(asked, 120, read), at(asked, 164, read)
+    assert [x for x, _ in loads] == [x for x, _ in coming]
+    assert {end - x for x, end in coming[:-1]} == {end - x for x, end in at(not_asked, 32, read)[:-1]}
+    assert at(asked, 164, waiting) == [
+        (end, load) for (_, end), (load, _) in zip(coming, loads[1:], strict=False)
+    ]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
 def test_cluster_shows_the_states_and_weights_of_its_blocks(language):
     svg = (FIGURES / f"cluster.{language}.svg").read_text("utf-8")
     m, s = reference.tile_state(ROW)

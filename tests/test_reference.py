@@ -300,6 +300,19 @@ def test_the_plan_counts_resident_blocks_by_their_registers(W, e):
 
 
 @pytest.mark.equation(
+    "eq-ahead",
+    r"a = \Bigl\lfloor \frac{A}{M b} \Bigr\rfloor + 1, \qquad A = 3 \times 2^{20}",
+)
+@given(st.integers(1, 10**6), st.sampled_from([2, 4]))
+def test_rows_of_so_many_bytes_lie_before_the_one_asked_for(M, b):
+    """As many whole rows as fit: with one more, they would be too many."""
+    A = 3 * 2**20
+    a = A // (M * b) + 1
+    assert plan.AHEAD == A
+    assert (a - 1) * M * b <= A < a * M * b
+
+
+@pytest.mark.equation(
     "eq-blocks",
     r"m = \max_k m_k, \qquad s = \sum_k s_k\, e^{m_k - m}",
 )
@@ -315,16 +328,19 @@ def test_the_states_of_blocks_make_the_state_of_the_row(blocks, idle):
 
 
 @pytest.mark.equation(
-    "eq-share",
-    r"p = 8 \Bigl\lceil \frac{\lceil v / C \rceil}{8} \Bigr\rceil, \qquad f_k = \min(k p,\, v)",
+    "eq-pieces",
+    r"q = 8 \Bigl\lceil \frac{\lceil v / (4 C) \rceil}{8} \Bigr\rceil, \qquad "
+    r"f_{k, p} = (p\, C + k)\, q, \quad p = 0, 1, 2, 3",
 )
-@given(st.integers(0, 10**6), st.sampled_from([2, 4, 8, 16]))
-def test_the_shares_of_blocks_are_whole_lines_and_cover_the_row(v, C):
-    p = 8 * math.ceil(math.ceil(v / C) / 8)
-    f = [min(k * p, v) for k in range(C + 1)]
-    assert (f[0], f[-1]) == (0, v)
+@given(st.integers(0, 10**6), st.sampled_from([8, 16]))
+def test_the_pieces_of_blocks_are_whole_lines_and_cover_the_row(v, C):
+    """In the order of p and then of k they follow each other: those of one p are a window of C q vectors."""
+    assert plan.STAGES == 4
+    q = 8 * math.ceil(math.ceil(v / (4 * C)) / 8)
+    f = [min((p * C + k) * q, v) for p in range(4) for k in range(C)] + [v]
+    assert f[0] == 0
     assert f == sorted(f)
-    assert all(first % 8 == 0 for first, end in itertools.pairwise(f) if first < end)
+    assert all(first % 8 == 0 and end - first <= q for first, end in itertools.pairwise(f) if first < end)
 
 
 @pytest.mark.equation(

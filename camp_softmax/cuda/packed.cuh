@@ -10,7 +10,6 @@ constexpr int EACH = WORDS * PAIR;     // elements of a row that a lane has at m
 constexpr int SURE = EACH - PAIR;      // and at least
 using Bits = E::Bits;
 
-// --8<-- [start:packed]
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     packed_rows(const Element* x, Element* y, long long rows, long long M,
                 long long step) {  // which is M
@@ -19,6 +18,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     long long first = (long long)(blockIdx.x) * ROWS;
     int here = int(min((long long)(ROWS), rows - first));
 
+    // --8<-- [start:tile]
     // All rows of the block as if they were one. In the tile, too, its vectors
     // begin at multiples of 16 bytes.
     Row all(x + first * M, y + first * M, here * M);
@@ -42,8 +42,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         if (j < all.vectors) whole[j] = loaded[i];
     }
     __syncthreads();
+    // --8<-- [end:tile]
 
     for (int pass = 0; pass < PASSES; ++pass) {
+        // --8<-- [start:pick]
         // Neighbours have rows STEP apart, which begin in different banks of
         // shared memory. STEP is odd and ROWS a power of two, so each row has
         // its turn.
@@ -59,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             u32& word = v[0].word[k / PAIR];
             word = k % PAIR ? word | bits << 16 : bits;
         }
+        // --8<-- [end:pick]
         Items<WORDS> items;
         items.edge = minus_infinity();
         float m = group_max<GROUP>(items.max(v));
@@ -87,4 +90,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     }
     if (edge != NOWHERE) reinterpret_cast<Bits*>(all.y)[edge] = staged[edge];
 }
-// --8<-- [end:packed]
