@@ -8,7 +8,7 @@ BANKS, WORD = 32, 4  # a word of each bank at a time
 
 for M in 63, 127:
     made = plan.single_read(M, torch.bfloat16, "SOFTMAX", False, dense=True)
-    found = {name: value for name, value in made.constants}
+    found = dict(made.constants)
     lanes, chosen = int(found["GROUP"]), int(found["STEP"])
     print(f"{M} elements in bfloat16, {lanes} lanes a row")
     for step in 1, chosen:
