@@ -23,8 +23,8 @@ BLOCK = 256  # threads of the kernels below rung 3: a power of two, for the redu
 LONGEST_SINGLE_READ = 24576  # of longer rows, a multiprocessor has room for one block alone
 # Up to here rows that begin anywhere are computed many at a time; and those of 3 or 5 vectors, which would
 # leave lanes idle.
-LONGEST_PACKED = {torch.float32: 128, torch.float16: 768, torch.bfloat16: 768}
-MOST_WORDS = 12  # of a row in each lane
+LONGEST_PACKED = {torch.float32: 128, torch.float16: 704, torch.bfloat16: 704}
+MOST_WORDS = 11  # of a row in each lane; with 12, rows of 12 words would begin in 8 banks only
 CAPACITY = 65536  # of 1024 threads with 64 elements each
 LONGEST_CLUSTER = 524288  # 16 blocks of 512 threads with 64 elements each
 
