@@ -45,6 +45,10 @@ ROWS = (
     "or underflow and cluster and float32 or no_warnings and single "
     "or any_schedule and single"
 )
+PACKED = (
+    "(packed and not beyond or 7 and tutorial or other_rows and part "
+    "or bit_values and (random or inf or underflow)) and not tilelang"
+)
 # Each file: the modules of tests, and which of these tests, the quickest to fail first. What takes long, or
 # compiles many kernels, is left out where the rest sees the same.
 TARGETS = {
@@ -59,6 +63,7 @@ TARGETS = {
     ),
     "camp_softmax/cuda/row.cuh": ("softmax cuda cuda_host", ROWS),
     "camp_softmax/cuda/single_read.cuh": ("softmax cuda cuda_host", ROWS),
+    "camp_softmax/cuda/packed.cuh": ("cuda cuda_host softmax", PACKED),
     "camp_softmax/cuda/cluster.cuh": (
         "cuda cuda_host",
         "test_values and cluster and (random or float32 and (inf or underflow)) "
