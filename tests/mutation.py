@@ -43,7 +43,7 @@ ROWS = (
     "not tilelang and not online and not three_pass and not cluster and (test_values or other_rows "
     "or bit_values and (random or spike) or tutorial and not 256 and not 513 and not 4096) "
     "or underflow and cluster and float32 or no_warnings and single "
-    "or any_schedule and single"
+    "or any_schedule and (single or packed) or random and cluster and float16 or apart and single"
 )
 PACKED = (
     "(packed and not beyond or 7 and tutorial or other_rows and part "
@@ -105,7 +105,8 @@ TARGETS = {
     "camp_softmax/reference.py": ("reference", ""),
     "camp_softmax/tilelang/single_read.py": (
         "tilelang",
-        "single_read and not cuda and not 65536 and not 65535 or too_long",
+        "single_read and not cuda and not 65536 and not 65535 or too_long or take_turns or bad_rows "
+        "or read_once and single and 65536 and bfloat16",
     ),
     "camp_softmax/tilelang/backward.py": (
         "operator tilelang",

@@ -14,7 +14,7 @@ import torch
 from camp_softmax import cuda
 from camp_softmax.cuda import host, plan
 from camp_softmax.cuda.host import Finding, Kernel, Memory
-from cases import CHECKS, compare, expected_gradient, random
+from cases import CHECKS, check_softmax, compare, expected_gradient, random
 
 ROOT = Path(__file__).parents[1]
 MISTAKES = ROOT / "snippets" / "mistakes"
@@ -542,6 +542,17 @@ def test_nothing_is_found_under_any_schedule(case):
         y.fill_(torch.nan)
         launch(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0), seed=seed)
         CHECKS[operator](lambda x: y, x)
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_packed_rows_that_fill_the_memory_of_a_block(offset):
+    """Rows of 2 elements leave none of it over, and lie there as far from a multiple of 16 bytes as here."""
+    made = planned("packed", 2, torch.float32, "softmax")
+    assert made.rows * 2 * 4 == 4 * 16 * made.threads
+    x = random(2 * made.rows + 1, 4).flatten()[offset : offset + 4 * made.rows + 6].view(-1, 2)
+    y = torch.empty(x.numel() + 1)[offset : offset + x.numel()].view(x.shape)
+    host.Launcher(made)(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0))
+    check_softmax(lambda x: y, x)
 
 
 BACKWARD = {  # columns, dtype, operator
