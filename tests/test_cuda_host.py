@@ -480,7 +480,7 @@ KERNELS = {  # the kernel: rung, columns, dtype, operator; rows are made so that
     "online": ("online", 300, torch.float32, "softmax"),
     "online logsumexp": ("online", 300, torch.float32, "logsumexp"),
     "single_read, rows of a warp": ("single_read", 37, torch.float32, "softmax"),
-    "single_read, aligned rows of a warp": ("single_read", 512, torch.float32, "softmax"),
+    "single_read, aligned rows of a warp": ("single_read", 256, torch.float32, "softmax"),
     "single_read, bfloat16": ("single_read", 1000, torch.bfloat16, "log_softmax"),
     "single_read, rows of a block": ("single_read", 1001, torch.float32, "logsumexp"),
     "packed": ("packed", 5, torch.float32, "softmax"),
@@ -528,6 +528,16 @@ def test_no_row_beyond_the_last_is_asked_for(tmp_path, rung):
     y = torch.empty_like(x)
     with pytest.raises(Finding, match=r"out of bounds: thread .* reads \d+ bytes at .*x\["):
         launch(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0))
+
+
+@pytest.mark.parametrize("M", [256, 1000])
+def test_single_read_asks_for_nothing_behind_a_row_that_is_all(M):
+    """Of a warp's rows or of a block's: a step of 0, and behind the row nothing is anybody's."""
+    made = planned("single_read", M, torch.float32, "softmax")
+    x = random(1, M).expand(2 * made.rows + 1, M)
+    y = torch.empty(x.shape)
+    host.Launcher(made)(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0))
+    check_softmax(lambda x: y, x)
 
 
 @pytest.mark.parametrize("case", KERNELS)
