@@ -44,7 +44,7 @@ ROWS = (
     "or bit_values and (random or spike) or tutorial and not 256 and not 513 and not 4096) "
     "or underflow and cluster and float32 or no_warnings and single "
     "or any_schedule and (single or packed) or random and cluster and float16 or apart and single "
-    "or asks_for_nothing"
+    "or asks_for_nothing or one_instruction"
 )
 PACKED = (
     "(packed and not beyond or 7 and tutorial or other_rows and part "

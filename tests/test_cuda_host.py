@@ -651,6 +651,19 @@ def test_16_bit_floats_to_the_bit(kernel):
         assert ((got == want) | (got.isnan() & want.isnan())).all()
 
 
+def test_a_vector_is_loaded_by_one_instruction(tmp_path):
+    """As it lies at a multiple of 16 bytes. Other groups of words lie where the last one ends."""
+    (tmp_path / "k.cuh").write_text(
+        '#include "row.cuh"\n'
+        'extern "C" __global__ void k(int* y) { y[0] = alignof(Vector), y[1] = sizeof(Words<5>); }\n'
+    )
+    y = torch.zeros(2, dtype=torch.int32)
+    Kernel(tmp_path / "k.cuh", "k", planned("single_read", 8, torch.float32, "softmax").constants)(
+        1, 1, Memory.of(y)
+    )
+    assert y.tolist() == [16, 20]
+
+
 def test_warps(kernel):
     body = """
     int t = threadIdx.x, lane = t % 32;
