@@ -20,6 +20,7 @@ from camp_softmax.tilelang import attention as module
 from camp_softmax.tilelang import rows
 from camp_softmax.tilelang.attention import DTYPES, OPTIONS, TILES, Tile, attention, attention_kernel
 from camp_softmax.tilelang.rows import LOG2E
+from cases import LOWEST
 
 HAS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_GPU else "cpu"
@@ -240,6 +241,14 @@ def test_the_tiles_that_ship_and_other_scales(scale):
     check(*random(1, 1, 130, 135, 64, torch.float16), causal=True, scale=scale)
 
 
+def test_the_lowest_scores_and_the_largest_scale():
+    """Scores as low as the neutral maximum: what the output starts with would weigh as much as they do."""
+    q = torch.zeros(1, 1, 3, 64, dtype=torch.float16, device=DEVICE)
+    q[..., 0] = 1
+    v = torch.tensor([1.0, 3.0, 8.0]).to(q).view(1, 1, 3, 1).expand(q.shape)
+    assert (attention(q, q, v, scale=LOWEST) == 4).all()
+
+
 def test_nothing_is_read_or_written_outside_the_tensors():
     """What surrounds the inputs is NaN, and what surrounds the output is 7."""
     inputs = [x.to(DEVICE) for x in random(1, 2, N, N, 64, torch.float16)]
@@ -355,6 +364,11 @@ def half(*shape: int) -> Tensor:
         ),
         ({"v": half(2, 8, 3, 64).bfloat16()}, TypeError, "got torch.float16 for q and torch.bfloat16 for v"),
         ({"v": half(2, 8, 3, 64).to("meta")}, ValueError, "expected one CUDA device or the CPU, got q on"),
+        (
+            {name: half(2, 8, 3, 64).to("meta") for name in "qkv"},
+            ValueError,
+            "expected one CUDA device or the CPU, got q on meta, q on meta",
+        ),
         ({"q": half(8, 3, 64)}, ValueError, r"expected q of shape \(B, H, N, D\), got \(8, 3, 64\)"),
         ({"q": half(2, 8, 3, 80)}, ValueError, "expected a head dimension of 64 or 128, got 80"),
         (
@@ -363,9 +377,19 @@ def half(*shape: int) -> Tensor:
             r"k and v of one shape, got \(2, 8, 3, 64\) and \(2, 8, 4, 64\)",
         ),
         (
-            {name: half(2, 2, 3, 64) for name in "kv"},
+            {name: half(2, 4, 3, 64) for name in "kv"},
             ValueError,
-            r"k and v have 2; pass k.repeat_interleave\(4, 1\)",
+            r"k and v have 4; pass k.repeat_interleave\(2, 1\)",
+        ),
+        (
+            {name: half(2, 1, 3, 64) for name in "kv"},
+            ValueError,
+            r"k and v have 1; pass k.repeat_interleave\(8, 1\)",
+        ),
+        (
+            {name: half(2, 0, 3, 64) for name in "kv"},
+            ValueError,
+            r"expected k and v of shape \(2, 8, Nk, 64\)",
         ),
         (
             {name: half(2, 3, 3, 64) for name in "kv"},

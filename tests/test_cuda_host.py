@@ -14,7 +14,7 @@ import torch
 from camp_softmax import cuda
 from camp_softmax.cuda import host, plan
 from camp_softmax.cuda.host import Finding, Kernel, Memory
-from cases import CHECKS, compare, expected_gradient, random
+from cases import CHECKS, check_softmax, compare, expected_gradient, random
 
 ROOT = Path(__file__).parents[1]
 MISTAKES = ROOT / "snippets" / "mistakes"
@@ -480,7 +480,7 @@ KERNELS = {  # the kernel: rung, columns, dtype, operator; rows are made so that
     "online": ("online", 300, torch.float32, "softmax"),
     "online logsumexp": ("online", 300, torch.float32, "logsumexp"),
     "single_read, rows of a warp": ("single_read", 37, torch.float32, "softmax"),
-    "single_read, aligned rows of a warp": ("single_read", 512, torch.float32, "softmax"),
+    "single_read, aligned rows of a warp": ("single_read", 256, torch.float32, "softmax"),
     "single_read, bfloat16": ("single_read", 1000, torch.bfloat16, "log_softmax"),
     "single_read, rows of a block": ("single_read", 1001, torch.float32, "logsumexp"),
     "packed": ("packed", 5, torch.float32, "softmax"),
@@ -530,6 +530,16 @@ def test_no_row_beyond_the_last_is_asked_for(tmp_path, rung):
         launch(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0))
 
 
+@pytest.mark.parametrize("M", [256, 1000])
+def test_single_read_asks_for_nothing_behind_a_row_that_is_all(M):
+    """Of a warp's rows or of a block's: a step of 0, and behind the row nothing is anybody's."""
+    made = planned("single_read", M, torch.float32, "softmax")
+    x = random(1, M).expand(2 * made.rows + 1, M)
+    y = torch.empty(x.shape)
+    host.Launcher(made)(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0))
+    check_softmax(lambda x: y, x)
+
+
 @pytest.mark.parametrize("case", KERNELS)
 def test_nothing_is_found_under_any_schedule(case):
     """1000 launches in all, in 3 seconds."""
@@ -542,6 +552,17 @@ def test_nothing_is_found_under_any_schedule(case):
         y.fill_(torch.nan)
         launch(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0), seed=seed)
         CHECKS[operator](lambda x: y, x)
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_packed_rows_that_fill_the_memory_of_a_block(offset):
+    """Rows of 2 elements leave none of it over, and lie there as far from a multiple of 16 bytes as here."""
+    made = planned("packed", 2, torch.float32, "softmax")
+    assert made.rows * 2 * 4 == 4 * 16 * made.threads
+    x = random(2 * made.rows + 1, 4).flatten()[offset : offset + 4 * made.rows + 6].view(-1, 2)
+    y = torch.empty(x.numel() + 1)[offset : offset + x.numel()].view(x.shape)
+    host.Launcher(made)(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0))
+    check_softmax(lambda x: y, x)
 
 
 BACKWARD = {  # columns, dtype, operator
@@ -628,6 +649,19 @@ def test_16_bit_floats_to_the_bit(kernel):
         got = y[row].contiguous().view(dtype).float()
         want = torch.where(a.isnan(), b, torch.where(b.isnan(), a, torch.maximum(a, b)))  # a NaN loses
         assert ((got == want) | (got.isnan() & want.isnan())).all()
+
+
+def test_a_vector_is_loaded_by_one_instruction(tmp_path):
+    """As it lies at a multiple of 16 bytes. Other groups of words lie where the last one ends."""
+    (tmp_path / "k.cuh").write_text(
+        '#include "row.cuh"\n'
+        'extern "C" __global__ void k(int* y) { y[0] = alignof(Vector), y[1] = sizeof(Words<5>); }\n'
+    )
+    y = torch.zeros(2, dtype=torch.int32)
+    Kernel(tmp_path / "k.cuh", "k", planned("single_read", 8, torch.float32, "softmax").constants)(
+        1, 1, Memory.of(y)
+    )
+    assert y.tolist() == [16, 20]
 
 
 def test_warps(kernel):

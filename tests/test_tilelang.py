@@ -7,6 +7,7 @@ import pytest
 import tilelang
 import tilelang.language as T
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from tvm.target import Target
 
 from camp_softmax.limits import DTYPES
@@ -117,6 +118,40 @@ def test_a_tile_has_room_for_every_vector(rung, dtype):
         assert length * (1 if tile.rows > 1 else groups * blocks) >= before + M
 
 
+@pytest.mark.parametrize(
+    ("tile", "elements"),
+    [
+        (single_read.Tile(24, 4, 4, 2, 3, 3), 4),
+        (single_read.Tile(70, 8, 2, 3, 2, 2), 8),
+    ],
+)
+def test_the_lanes_of_a_group_take_turns(tile, elements):
+    """A vector each, of which every element is beside the one before; no thread of another group has any."""
+    assert places(tile.layout()) == [
+        (group * tile.lanes + lane, item * elements + element)
+        for group in range(tile.groups)
+        for item in range(tile.items)
+        for lane in range(tile.lanes)
+        for element in range(elements)
+    ]
+
+
+def test_the_lanes_of_a_warp_take_turns_at_the_states():
+    assert places(single_read.state_layout(2, 96)) == [
+        (32 * warp + lane, item) for warp in range(2) for item in range(3) for lane in range(32)
+    ]
+
+
+def places(layout: T.Fragment) -> list[tuple[int, int]]:
+    """The thread that has each element, and where; the CPU target drops layouts."""
+    rows, columns = map(int, layout.get_input_shape())
+    return [
+        (int(layout.map_forward_thread([i, j])[0]), int(layout.map_forward_index([i, j])[0]))
+        for i in range(rows)
+        for j in range(columns)
+    ]
+
+
 def test_rows_that_are_too_long():
     with pytest.raises(ValueError, match="single_read: expected rows of up to 65536 elements, got 65537"):
         single_read.softmax(torch.zeros(1, 65_537))
@@ -129,6 +164,21 @@ def test_a_cluster_needs_a_gpu():
     for operator in CHECKS:
         with pytest.raises(ValueError, match="cluster: expected a tensor on a CUDA device, got one on cpu"):
             getattr(cluster, operator)(torch.zeros(2, 3))
+    with pytest.raises(TypeError, match="expected a tensor of rows, got list"):
+        cluster.softmax([[1.0]])
+
+
+def test_a_cluster_needs_compute_capability_9(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(cluster, "run", lambda *_, **__: "launched")
+    with FakeTensorMode():
+        x = torch.empty(2, 3, device="cuda")
+    for capability in ((9, 0), (10, 0)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, has=capability: has)
+        assert cluster.softmax(x) == "launched"
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 9))
+    with pytest.raises(RuntimeError, match="cluster: needs a GPU with clusters"):
+        cluster.softmax(x)
 
 
 @pytest.mark.parametrize(
@@ -386,6 +436,8 @@ def test_generated_cuda_of_the_rungs_that_read_once(rung, M, operator, dtype, ca
     assert f"*({vector}*)(B" in source or M == 5 or operator == "logsumexp"
     arrays = re.findall(r"^ +(?:float|half_t|bfloat16_t) \w+\[(\d+)\];", source, re.MULTILINE)
     assert 0 < max(map(int, arrays)) <= 64
+    if rung is single_read:
+        assert source.count("__syncthreads") <= 1  # groups of a whole warp reduce without one
     if rung is cluster:
         kernel = source[source.rindex("cluster_kernel") :]
         order = ["cluster_arrive_relaxed", "__syncthreads", "cluster_wait", "map_shared_rank", "cluster_sync"]
