@@ -97,7 +97,7 @@ def test_eight_processes_at_once(run, backend, empty, tmp_path):
     """
     assert run(code, backend, **empty) == (0, "True\n")
     if backend == "cuda":
-        assert libraries(tmp_path / "cache") == ["engine.so", "single_read.so"]
+        assert libraries(tmp_path / "cache") == ["engine.so", "packed.so"]
     else:
         assert libraries(tmp_path / "tilelang").count("kernel_lib.so") == 1
 
