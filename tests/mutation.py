@@ -68,7 +68,7 @@ TARGETS = {
     "camp_softmax/cuda/cluster.cuh": (
         "cuda cuda_host",
         "test_values and cluster and (random or float32 and (inf or underflow)) "
-        "or (any_schedule or no_warnings) and cluster",
+        "or (any_schedule or no_warnings or pieces) and cluster",
     ),
     "camp_softmax/cuda/backward.cuh": (
         "operator cuda_host",

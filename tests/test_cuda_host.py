@@ -540,6 +540,18 @@ def test_single_read_asks_for_nothing_behind_a_row_that_is_all(M):
     check_softmax(lambda x: y, x)
 
 
+@pytest.mark.parametrize("different", [5, 1])
+def test_cluster_rows_that_fill_their_pieces(different):
+    """Two clusters take several rows each, and none of what is asked for 3 MB ahead is there."""
+    made, launch = cluster(8192)
+    sizes = dict(made.constants)
+    assert 4 * made.blocks * int(sizes["THREADS"]) * int(sizes["ITEMS"]) == 8192
+    x = random(different, 8192).expand(5, -1)
+    y = torch.empty(x.shape)
+    launch(x.data_ptr(), y.data_ptr(), *x.shape, x.stride(0))
+    check_softmax(lambda x: y, x)
+
+
 @pytest.mark.parametrize("case", KERNELS)
 def test_nothing_is_found_under_any_schedule(case):
     """1000 launches in all, in 3 seconds."""
