@@ -299,10 +299,6 @@ def test_the_plan_counts_resident_blocks_by_their_registers(W, e):
     assert B * W * 32 * r <= 65536  # registers of a multiprocessor
 
 
-@pytest.mark.equation(
-    "eq-ahead",
-    r"a = \Bigl\lfloor \frac{A}{M b} \Bigr\rfloor + 1, \qquad A = 3 \times 2^{20}",
-)
 @given(st.integers(1, 10**6), st.sampled_from([2, 4]))
 def test_rows_of_so_many_bytes_lie_before_the_one_asked_for(M, b):
     """As many whole rows as fit: with one more, they would be too many."""
